@@ -66,6 +66,8 @@ _ANNOUNCING = ("seed", "mnemonic", "phrase", "wallet", "semilla")
 _ANNOUNCING_WORD = re.compile("|".join((*_ANNOUNCING, "recovery", "backup")))
 _HINTS = HintIndex([_ANNOUNCING])
 _LENGTHS = (12, 15, 18, 21, 24)
+_WORDS_CACHED = 1 << 16
+_LONGEST_CACHED = 32
 
 
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
@@ -100,7 +102,22 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
 
 def _are_seed_words(words: Iterable[bytes]) -> bytes:
     """Return a 1 for each word of the list, and a 0 for each other word."""
-    return bytes(map(_seed_words().__contains__, map(crc32, words)))
+    return bytes(map(_known_words.__getitem__, words))
+
+
+class _KnownWords(dict[bytes, bool]):
+    """Cache of which words are in the list."""
+
+    def __missing__(self, word: bytes) -> bool:
+        found = crc32(word) in _seed_words()
+        if len(word) <= _LONGEST_CACHED:
+            if len(self) >= _WORDS_CACHED:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_known_words = _KnownWords()
 
 
 @cache

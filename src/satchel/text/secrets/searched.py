@@ -31,12 +31,15 @@ class Searched(NamedTuple):
 def searched(text: str) -> Searched:
     """Prepare a text for the search. One thread at a time may do this."""
     lowered = text.lower()
+    if text.isascii():
+        words = lowered.encode().translate(_LETTERS).split()
+        return Searched(text, lowered, lowered, words, _known.stems_in(words), foreign=False)
     if len(lowered) != len(text):
         # İ is the only character whose lower case is longer; positions must stay the same.
         lowered = text.replace("İ", "I").lower()
     encoded = lowered.encode("ascii", "replace")
     words = encoded.translate(_LETTERS).split()
-    foreign = not text.isascii() and _FOREIGN.search(lowered) is not None
+    foreign = _FOREIGN.search(lowered) is not None
     return Searched(text, lowered, encoded.decode("ascii"), words, _known.stems_in(words), foreign)
 
 
@@ -109,15 +112,15 @@ class HintIndex:
     def present(self, part: Searched) -> list[int]:
         """Return the numbers of the groups of which the text contains a hint, in order."""
         text = part.ascii
-        found = {number for number, hint in self._short if hint in text}
+        found = [number for number, hint in self._short if hint in text]
         if self._marks is not None and self._marks.search(text):
-            found |= {number for number, hint in self._marked if hint in text}
+            found += [number for number, hint in self._marked if hint in text]
         for stem in part.stems:
             if hints := self._by_stem.get(stem):
-                found |= {number for number, hint in hints if hint is stem or hint in text}
+                found += [number for number, hint in hints if hint is stem or hint in text]
         if part.foreign:
-            found |= {number for number, hint in self._foreign if hint in part.lowered}
-        return sorted(found)
+            found += [number for number, hint in self._foreign if hint in part.lowered]
+        return sorted(set(found)) if found else found
 
 
 def _stem(hint: str) -> str | None:
