@@ -260,12 +260,10 @@ class Pool(Generic[C]):
         finally:
             self.give_back(connection)
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[Any]:
         """Let one thread write at a time. Waiting writers occupy no connection, so readers can use them."""
         self._leave_to_parent()
-        with self._writer:
-            yield
+        return self._writer
 
     def close(self) -> None:
         """Close all connections, after those in use have been given back."""
@@ -280,6 +278,9 @@ class Pool(Generic[C]):
     def take(self) -> C:
         self._leave_to_parent()
         with self._changed:
+            if self._idle and not self._closed:
+                self._busy += 1
+                return self._idle.pop()
             free = self._changed.wait_for(
                 lambda: self._closed or self._idle or self._busy < self._limit, self._patience
             )

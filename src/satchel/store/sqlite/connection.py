@@ -110,11 +110,15 @@ class SqliteConnection(apsw.Connection):
 
         That takes less time, and a thread that computes meanwhile is not interrupted for each row.
         """
-        insert = _insert(statements)
+        rows = list(sequenceofbindings)
+        if len(rows) == 1:
+            self.execute(statements, rows[0])
+            return None
+        insert = _insert(statements) if rows else None
         if insert is None:
-            return super().executemany(statements, sequenceofbindings, **options)
-        for rows in in_slices(list(sequenceofbindings)):
-            self.execute(insert.of(len(rows)), [value for row in rows for value in insert.values(row)])
+            return super().executemany(statements, rows, **options) if rows else None
+        for some in in_slices(rows):
+            self.execute(insert.of(len(some)), [value for row in some for value in insert.values(row)])
         return None
 
     def together(self) -> contextlib.AbstractContextManager[None]:
@@ -271,34 +275,44 @@ def write_transaction(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def reading_errors(location: str) -> Iterator[None]:
+class reading_errors:  # noqa: N801 (used like a function)
     """Convert errors of the driver into a `StoreError` that says what to do."""
-    try:
-        yield
-    except apsw.BusyError as error:
-        raise StoreBusyError(
-            f"{location} was locked by other processes for {BUSY_SECONDS:.0f} s; try again"
-        ) from error
-    except apsw.ReadOnlyError as error:
-        raise StoreReadOnlyError(
-            f"{location} can only be read; make the file and its folder writable to store memories"
-        ) from error
-    except (apsw.FullError, apsw.IOError) as error:
-        # A full disk can also show as an I/O error when the index of the log grows. Not all errors have a code.
-        code = getattr(error, "extendedresult", 0)
-        if isinstance(error, apsw.IOError) and code != apsw.SQLITE_IOERR_SHMSIZE:
-            raise StoreError(f"{location}: {_reason(error)}") from error
-        raise _full(location) from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreFormatError(
-            f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
-            "restore a backup, or give another file"
-        ) from error
-    except apsw.CantOpenError as error:
-        raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
-    except apsw.Error as error:
-        raise StoreError(f"{location}: {_reason(error)}") from error
+
+    # Not a generator: every read and write enters this.
+    __slots__ = ("_location",)
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise _store_error(self._location, error) from error
+
+
+def _store_error(location: str, error: apsw.Error) -> StoreError:
+    match error:
+        case apsw.BusyError():
+            return StoreBusyError(f"{location} was locked by other processes for {BUSY_SECONDS:.0f} s; try again")
+        case apsw.ReadOnlyError():
+            return StoreReadOnlyError(
+                f"{location} can only be read; make the file and its folder writable to store memories"
+            )
+        case apsw.FullError():
+            return _full(location)
+        case apsw.IOError():
+            # A full disk can also show as an I/O error when the index of the log grows. Not all errors have a code.
+            full = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+            return _full(location) if full else StoreError(f"{location}: {_reason(error)}")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return StoreFormatError(
+                f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
+                "restore a backup, or give another file"
+            )
+        case apsw.CantOpenError():
+            return StoreError(f"cannot open {location}: {_why_not(location)}")
+    return StoreError(f"{location}: {_reason(error)}")
 
 
 @contextlib.contextmanager
