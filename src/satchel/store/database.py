@@ -1,6 +1,5 @@
 """The database interface that both stores share: named statements, connections, vectors, connection pool."""
 
-import contextlib
 import os
 import re
 import threading
@@ -237,6 +236,21 @@ C = TypeVar("C", bound=Closable)
 _abandoned: list[object] = []
 
 
+class _Lent(Generic[C]):
+    # Not a generator: every read and write enters this.
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: "Pool[C]") -> None:
+        self._pool = pool
+
+    def __enter__(self) -> C:
+        self._connection = self._pool.take()
+        return self._connection
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.give_back(self._connection)
+
+
 class Pool(Generic[C]):
     """A connection pool: opens connections on demand, up to a limit, and reuses idle ones."""
 
@@ -252,13 +266,9 @@ class Pool(Generic[C]):
         self._writer = threading.RLock()
         self._pid = os.getpid()
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[C]:
-        connection = self.take()
-        try:
-            yield connection
-        finally:
-            self.give_back(connection)
+    def connection(self) -> "_Lent[C]":
+        """Return a context that takes a connection and gives it back."""
+        return _Lent(self)
 
     def writing(self) -> AbstractContextManager[Any]:
         """Let one thread write at a time. Waiting writers occupy no connection, so readers can use them."""

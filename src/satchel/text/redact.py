@@ -88,7 +88,7 @@ def redact(text: str) -> Redacted:
     marked = _mark_private(text)
     regions = [(0, len(marked.text))]
     for _ in range(_MOST_ROUNDS):
-        spans = _merged(_spans(marked.text, regions))
+        spans = _spans(marked.text, regions)
         if not spans:
             break
         # Only near a new mask can another secret come to light.
@@ -248,11 +248,11 @@ def _private_spans(text: str) -> Iterator[_Span]:
 
 
 def _spans(text: str, regions: Iterable[tuple[int, int]]) -> list[_Span]:
-    """Return the spans of all secrets that start in one of the regions, none across a barrier."""
+    """Return the spans of all secrets that start in one of the regions, in order, none across a barrier."""
     spans = [_Span(*found) for find in _whole_text_finders() for found in find(text)]
     for start, stop in regions:
         spans += _region_spans(text, start, min(stop, len(text)))
-    return [span for span in spans if _BARRIER not in text[span.start : span.end]]
+    return _merged([span for span in spans if _BARRIER not in text[span.start : span.end]]) if spans else spans
 
 
 def _region_spans(text: str, start: int, stop: int) -> Iterator[_Span]:

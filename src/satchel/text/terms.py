@@ -129,7 +129,9 @@ class _Stems(dict[str, str]):
         if len(self) >= _MOST_CACHED:
             self.clear()
         # FTS5 counts bytes and the stemmer letters, so each byte is passed as one letter.
-        found = _porter(word.encode().decode("latin-1")).encode("latin-1").decode()
+        found = (
+            _porter(word) if word.isascii() else _porter(word.encode().decode("latin-1")).encode("latin-1").decode()
+        )
         self[word] = found
         return found
 
@@ -220,6 +222,8 @@ def _porter(word: str) -> str:
         porter = _stemmer()
         found = porter(word)
         # FTS5 applies two rules that Porter added later: -bli to -ble, and -logi to -log.
+        if not found.endswith("i"):
+            return found
         if found.endswith("bli") and _SYLLABLE.search(found, 0, len(found) - 3):
             found = porter(found[:-1] + "e")
         elif found.endswith("logi") and _SYLLABLE.search(found, 0, len(found) - 4):

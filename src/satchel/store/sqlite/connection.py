@@ -260,19 +260,32 @@ def use_wal(connection: apsw.Connection) -> None:
             time.sleep(random.uniform(0.001, 0.02))
 
 
-@contextlib.contextmanager
-def write_transaction(connection: apsw.Connection) -> Iterator[None]:
+class write_transaction:  # noqa: N801 (used like a function)
     """Open a write transaction, or a savepoint inside another transaction."""
-    nested = connection.in_transaction
-    # Taking the write lock at the start, a transaction cannot fail later because of it.
-    connection.execute("SAVEPOINT part" if nested else "BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("RELEASE part" if nested else "COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO part; RELEASE part" if nested else "ROLLBACK")
-        raise
+
+    __slots__ = ("_connection", "_nested")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._nested = self._connection.in_transaction
+        # Taking the write lock at the start, a transaction cannot fail later because of it.
+        self._connection.execute("SAVEPOINT part" if self._nested else "BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._connection.execute("RELEASE part" if self._nested else "COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        if error is not None:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK TO part; RELEASE part" if self._nested else "ROLLBACK")
 
 
 class reading_errors:  # noqa: N801 (used like a function)

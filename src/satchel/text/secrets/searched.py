@@ -9,7 +9,8 @@ __all__ = ["HintIndex", "Searched", "searched"]
 _LETTERS = bytes(byte if chr(byte).isalpha() else 32 for byte in range(128)) + b" " * 128
 # Letters of other languages, without the dashes, quotes and ellipses that English texts have, too.
 _FOREIGN = re.compile("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
-_STEM = re.compile(r"[a-z]{3,}")
+_SHORTEST_STEM = 3
+_STEM = re.compile(rf"[a-z]{{{_SHORTEST_STEM},}}")
 _MARK = re.compile(r"[^a-z0-9\s]")
 
 _WORDS_CACHED = 1 << 16
@@ -47,9 +48,17 @@ class _KnownWords:
     """Remembers which stems of hints the words of earlier texts contain: most contain none."""
 
     def __init__(self) -> None:
-        self.stems: dict[str, None] = {}
+        self._stems: dict[str, list[str]] = {}
+        """The stems by their first letters."""
         self._plain: set[bytes] = set()
         self._stems_of: dict[bytes, tuple[str, ...]] = {}
+
+    def add_stems(self, stems: Iterable[str]) -> None:
+        for stem in stems:
+            known = self._stems.setdefault(stem[:_SHORTEST_STEM], [])
+            if stem not in known:
+                known.append(stem)
+        self.forget()
 
     def forget(self) -> None:
         self._plain.clear()
@@ -68,16 +77,24 @@ class _KnownWords:
     def _learnt(self, words: list[bytes]) -> set[str]:
         if len(self._plain) + len(self._stems_of) >= _WORDS_CACHED:
             self.forget()
-        joined = b" ".join(words).decode("ascii")
-        found = [stem for stem in self.stems if stem in joined]
+        found: set[str] = set()
         for word in words:
+            stems = self._stems_within(word.decode("ascii"))
+            found.update(stems)
             if len(word) <= _LONGEST_CACHED:
-                letters = word.decode("ascii")
-                if stems := tuple(stem for stem in found if stem in letters):
+                if stems:
                     self._stems_of[word] = stems
                 else:
                     self._plain.add(word)
-        return set(found)
+        return found
+
+    def _stems_within(self, word: str) -> tuple[str, ...]:
+        if len(word) > _LONGEST_CACHED:
+            return tuple(stem for stems in self._stems.values() for stem in stems if stem in word)
+        # Few stems start with the same letters, so this takes less time than to look for each of them.
+        starts = (word[place : place + _SHORTEST_STEM] for place in range(len(word) - _SHORTEST_STEM + 1))
+        near = [stem for start in self._stems.keys() & starts for stem in self._stems[start]]
+        return tuple(stem for stem in near if stem in word)
 
 
 _known = _KnownWords()
@@ -106,8 +123,7 @@ class HintIndex:
                     (self._marked if _MARK.search(hint) else self._short).append((number, hint))
         marks = {_MARK.findall(hint)[0] for _, hint in self._marked}
         self._marks = re.compile(f"[{re.escape(''.join(sorted(marks)))}]") if marks else None
-        _known.stems |= dict.fromkeys(self._by_stem)
-        _known.forget()
+        _known.add_stems(self._by_stem)
 
     def present(self, part: Searched) -> list[int]:
         """Return the numbers of the groups of which the text contains a hint, in order."""
