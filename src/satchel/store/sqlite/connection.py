@@ -144,7 +144,7 @@ class SqliteConnection(apsw.Connection):
         self.scrubbing = True
 
 
-_ONE_ROW = lazy_pattern(r"(INSERT INTO [^:?]+ VALUES )(\(.*\))")
+_ONE_ROW = lazy_pattern(r"(INSERT (?:OR IGNORE )?INTO [^:?]+ VALUES )(\(.*\))")
 _NAMED = lazy_pattern(r":([a-z_]+)")
 
 
@@ -164,9 +164,16 @@ def _insert(statement: str) -> _Insert | None:
     """Parse a statement that inserts one row; None for any other statement."""
     found = _ONE_ROW.fullmatch(statement)
     names = _NAMED.findall(found[2]) if found else []
-    if found is None or len(names) < 2:
+    if found is None or not names:
         return None
-    return _Insert(found[1], _NAMED.sub("?", found[2]), operator.itemgetter(*names))
+    return _Insert(found[1], _NAMED.sub("?", found[2]), _getter(names))
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return a function that returns the values with these names."""
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda row: (row[names[0]],)
 
 
 def create_file(path: Path) -> None:
