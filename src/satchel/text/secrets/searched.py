@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from satchel.model.patterns import lazy_pattern
+
 __all__ = ["HintIndex", "Searched", "searched"]
 
 _LETTERS = bytes(byte if chr(byte).isalpha() else 32 for byte in range(128)) + b" " * 128
 # Letters of other languages, without the dashes, quotes and ellipses that English texts have, too.
-_FOREIGN = re.compile("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
+_FOREIGN = lazy_pattern("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
 _SHORTEST_STEM = 3
 _STEM = re.compile(rf"[a-z]{{{_SHORTEST_STEM},}}")
 _MARK = re.compile(r"[^a-z0-9\s]")
