@@ -35,7 +35,7 @@ class Chosen(TypedDict, total=False):
 
 
 def as_draft(text: str, fields: dict[str, Any]) -> Draft:
-    if unknown := fields.keys() - set(Draft.__struct_fields__):
+    if fields and (unknown := fields.keys() - set(Draft.__struct_fields__)):
         raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(Draft.__struct_fields__)}")
     return Draft(text, **fields)
 

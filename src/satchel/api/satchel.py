@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
@@ -228,8 +229,7 @@ class Satchel:
         Each is a `satchel.Draft`, which has the fields of `add`. Vectors may be computed later, in the background;
         until then the memories are found by their words.
         """
-        from satchel.api.saving import new_candidate
-
+        new_candidate = _candidate_maker()
         now = utc_now()
         wanted = list(drafts)
         for draft in wanted:
@@ -1065,6 +1065,14 @@ def _unread(weak: "Weak | None", item: Callable[[Hit, bool], Item]) -> Unread | 
         ]
 
     return Unread(len(weak.ids), read)
+
+
+@cache
+def _candidate_maker() -> Callable[..., Candidate]:
+    # Imported when first used, because most commands only read, and kept: an import takes time in every call.
+    from satchel.api.saving import new_candidate
+
+    return new_candidate
 
 
 def _id_of(named: Identifier | ReceiptEntry) -> str:

@@ -1,7 +1,7 @@
 """Prepare drafts for the store: checks, scope, masked secrets. After a save: its outcome, and similar memories."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from satchel.model.metadata import metadata_lines
 from satchel.model.result import Result, quoted
 from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.store.contract import Candidate, Record
-from satchel.text.redact import masked_labels, redact, redact_member, redact_values, without_masks
+from satchel.text.redact import MASK, masked_labels, redact, redact_member, redact_values, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
 
 __all__ = [
@@ -87,10 +87,11 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
     """Return checked field values with secrets masked. A new text also sets `tokens` and `masked`."""
     clean = dict(changes)
     # Most memories have no secret: one scan of all texts together finds that out.
-    if redact("\n".join(_texts(changes))).masked:
+    found = redact("\n".join(_texts(changes)))
+    if found.masked:
         _mask_fields(clean)
     if "text" in clean:
-        labels = masked_labels(*free_texts(clean))
+        labels = masked_labels(*free_texts(clean)) if MASK in found.text else ()
         if labels and not without_masks(clean["text"]).strip():
             raise InputError("the whole text is private or secret; there is nothing to remember")
         clean["tokens"] = _count(clean["text"])
@@ -98,11 +99,13 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
     return clean
 
 
-def _texts(fields: dict[str, Any]) -> Iterator[str]:
-    yield from free_texts(fields)
-    yield from filter(None, (fields.get(name) for name in IDENTITY))
-    # With its keys: what is called a password is one.
-    yield from metadata_lines(fields.get("metadata") or {})
+def _texts(fields: dict[str, Any]) -> list[str]:
+    texts = [*free_texts(fields)]
+    texts += [value for name in IDENTITY if (value := fields.get(name))]
+    if metadata := fields.get("metadata"):
+        # With its keys: what is called a password is one.
+        texts += metadata_lines(metadata)
+    return texts
 
 
 def _mask_fields(fields: dict[str, Any]) -> None:

@@ -365,7 +365,7 @@ def _memory_of(value: dict[str, Any]) -> dict[str, Any]:
 
 
 # Other writers wait while a batch is stored. Batches of four times the size saved less than 10 % of the time.
-BATCH = 1000
+BATCH = 1024
 
 Outcome = Literal["added", "updated", "kept", "relation"]
 Item = Record | Relation | Candidate

@@ -23,13 +23,17 @@ __all__ = [
 ]
 
 
+# Divided by this, a row of zeros stays what it is.
+_SHORTEST = 1e-30
+
+
 def unit_rows(rows: "Vectors") -> "Vectors":
     """Normalize rows to length 1 in place, and return them; a row of zeros stays."""
     import numpy as np
 
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    lengths[lengths == 0] = 1
-    rows /= lengths[:, None]
+    # Few calls: for one row, each takes longer than the numbers.
+    lengths = np.sqrt(np.add.reduce(np.square(rows), 1, keepdims=True))
+    rows /= np.maximum(lengths, _SHORTEST, out=lengths)
     return rows
 
 

@@ -30,6 +30,7 @@ _WORDS_CACHED = 1 << 17
 _LONGEST_CACHED = 32
 _TOKENS_AT_ONCE = 4_096
 _CONVERTED_SINGLY = 1_000
+_MANY_TEXTS = 32
 
 
 class StaticEmbedder:
@@ -51,12 +52,17 @@ class StaticEmbedder:
         import numpy as np
 
         words = self._words if self._words is not None else self._load()
+        if len(texts) >= _MANY_TEXTS:
+            words.convert_all()
         tokens_of, vectors_of = words.__getitem__, words.vectors.take
         rows = np.zeros((len(texts), _DIMENSIONS), np.float32)
         # One text at a time: its vectors stay in the processor's cache, which is several times faster than
         # collecting those of many texts for `np.add.reduceat`.
         for row, text in zip(rows, texts, strict=True):
             tokens = np.frombuffer(b"".join(map(tokens_of, text.split())), np.uint16)
+            if len(tokens) <= _TOKENS_AT_ONCE:
+                np.add.reduce(vectors_of(tokens, 0), 0, out=row)
+                continue
             for start in range(0, len(tokens), _TOKENS_AT_ONCE):
                 row += np.add.reduce(vectors_of(tokens[start : start + _TOKENS_AT_ONCE], 0), 0)
         return unit_rows(rows)
@@ -104,12 +110,17 @@ class _Words(dict[str, bytes]):
 
     def _convert(self, tokens: list[int]) -> None:
         """Convert vectors to float32 when needed: a query needs a few, many texts need all."""
-        import numpy as np
-
         if len(self._converted) < _CONVERTED_SINGLY:
             self.vectors[tokens] = self._integers[tokens] * self._scales[tokens]
             self._converted.update(tokens)
         else:
+            self.convert_all()
+
+    def convert_all(self) -> None:
+        """Convert all vectors to float32 now, which takes as long as converting those of a few hundred words."""
+        import numpy as np
+
+        if len(self._converted) < _TOKENS:
             np.multiply(self._integers, self._scales, out=self.vectors)
             self._converted.update(range(_TOKENS))
 

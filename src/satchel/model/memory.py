@@ -293,14 +293,15 @@ class Draft(msgspec.Struct, frozen=True):
     session: str | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
+        force = msgspec.structs.force_setattr
+        for name, value in zip(self.__struct_fields__, msgspec.structs.astuple(self), strict=True):
             if value is not None or name == "text":
-                _force(self, name, checked(name, value))
+                force(self, name, _CHECKS[name](value))
 
     def given(self) -> dict[str, Any]:
         """Return the fields that this draft sets, without the scope."""
-        return {name: value for name in CHANGEABLE if (value := getattr(self, name)) is not None}
+        pairs = zip(self.__struct_fields__, msgspec.structs.astuple(self), strict=True)
+        return {name: value for name, value in pairs if value is not None and name not in SCOPE_FIELDS}
 
 
 class Fields(TypedDict, total=False):
@@ -417,9 +418,10 @@ FREE_TEXT = _TOLD_FIRST + tuple(
 
 def free_texts(fields: Mapping[str, Any]) -> Iterator[str]:
     """Yield all texts of a memory in which secrets are masked, from a mapping of its fields."""
-    yield from filter(None, (fields.get(name) for name in FREE_TEXT))
+    yield from filter(None, map(fields.get, FREE_TEXT))
     yield from fields.get("tags") or ()
-    yield from texts_in(fields.get("metadata"))
+    if metadata := fields.get("metadata"):
+        yield from texts_in(metadata)
 
 
 class Relation(Result, msgspec.Struct, frozen=True, kw_only=True):

@@ -526,12 +526,16 @@ def _checked(vectors: "NDArray[np.float32]", embedder: Embedder, *, count: int) 
     """Return the vectors if they have the expected shape and are finite; otherwise raise an error."""
     import numpy as np
 
-    shape = (count, embedder.dimensions)
-    if np.shape(vectors) != shape or not np.isfinite(vectors).all():
+    found, shape = np.asarray(vectors), (count, embedder.dimensions)
+    if found.shape != shape or not np.logical_and.reduce(np.isfinite(found), None):
         raise EmbedderError(
-            f"{embedder.name} returned vectors of shape {np.shape(vectors)}, expected finite ones of shape {shape}"
+            f"{embedder.name} returned vectors of shape {found.shape}, expected finite ones of shape {shape}"
         )
-    return vectors
+    return found
+
+
+# Divided by this, a vector of zeros stays what it is.
+_SMALLEST = 1e-30
 
 
 def packed(vectors: "NDArray[np.float32]") -> Sequence[tuple[bytes, bytes]]:
@@ -540,7 +544,9 @@ def packed(vectors: "NDArray[np.float32]") -> Sequence[tuple[bytes, bytes]]:
 
     if not vectors.size:
         return [(b"", b"")] * len(vectors)
-    peak = np.abs(vectors).max(axis=1, keepdims=True)
-    whole = np.rint(vectors * (127 / np.where(peak > 0, peak, 1))).astype(np.int8)
+    # Few calls: for one vector, each takes longer than the numbers.
+    peak = np.maximum.reduce(np.abs(vectors), 1, keepdims=True)
+    scaled = vectors * (127 / np.maximum(peak, _SMALLEST, out=peak))
+    whole = np.rint(scaled, out=scaled).astype(np.int8)
     signs = np.packbits(whole > 0, axis=1)
     return [(row.tobytes(), bits.tobytes()) for row, bits in zip(whole, signs, strict=True)]

@@ -1,6 +1,5 @@
 """The database interface that both stores share: named statements, connections, vectors, connection pool."""
 
-import contextlib
 import os
 import re
 import threading
@@ -237,6 +236,21 @@ C = TypeVar("C", bound=Closable)
 _abandoned: list[object] = []
 
 
+class _Lent(Generic[C]):
+    # Not a generator: every read and write enters this.
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: "Pool[C]") -> None:
+        self._pool = pool
+
+    def __enter__(self) -> C:
+        self._connection = self._pool.take()
+        return self._connection
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.give_back(self._connection)
+
+
 class Pool(Generic[C]):
     """A connection pool: opens connections on demand, up to a limit, and reuses idle ones."""
 
@@ -252,20 +266,14 @@ class Pool(Generic[C]):
         self._writer = threading.RLock()
         self._pid = os.getpid()
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[C]:
-        connection = self.take()
-        try:
-            yield connection
-        finally:
-            self.give_back(connection)
+    def connection(self) -> "_Lent[C]":
+        """Return a context that takes a connection and gives it back."""
+        return _Lent(self)
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[Any]:
         """Let one thread write at a time. Waiting writers occupy no connection, so readers can use them."""
         self._leave_to_parent()
-        with self._writer:
-            yield
+        return self._writer
 
     def close(self) -> None:
         """Close all connections, after those in use have been given back."""
@@ -280,6 +288,9 @@ class Pool(Generic[C]):
     def take(self) -> C:
         self._leave_to_parent()
         with self._changed:
+            if self._idle and not self._closed:
+                self._busy += 1
+                return self._idle.pop()
             free = self._changed.wait_for(
                 lambda: self._closed or self._idle or self._busy < self._limit, self._patience
             )

@@ -107,12 +107,14 @@ class Index:
         self._db.log_changes(seq for seq, _ in made)
         write_passages(self._db, made)
         vectors: list[tuple[int, bytes, bytes]] = []
+        waiting: list[dict[str, int]] = []
         for seq, parts in made:
             found = self._vectors_of(seq, parts)
             if found is None:
-                self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})
+                waiting.append({"memory": seq})
             else:
                 vectors += found
+        self._db.executemany(self._db.statement("insert_backlog"), waiting)
         self._write(vectors)
 
     def _embed(self, seq: int, parts: Sequence[Part]) -> bool:

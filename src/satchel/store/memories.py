@@ -704,6 +704,8 @@ def put_relations(db: Database, scope: Scope, given: Sequence[Relation]) -> None
 
 def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
     """Add to the use counts of memories. Ids without a memory are ignored."""
+    if not uses:
+        return
     db.executemany(
         db.statement("add_usage"),
         [usage_row(identifier, *use) for identifier, use in uses.items()],

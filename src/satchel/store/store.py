@@ -28,6 +28,9 @@ CLOSING_SECONDS = 2.0
 WHILE_READING = "nothing is written while one state of the store is read; do it afterwards"
 
 
+_NO_USES: AbstractContextManager[Mapping[str, tuple[int, datetime]]] = contextlib.nullcontext({})
+
+
 class Store(Search[Database]):
     """A store of memories. Safe to share between threads and processes.
 
@@ -110,15 +113,15 @@ class Store(Search[Database]):
     def close(self) -> None:
         """Write pending uses and close all connections."""
 
-    @contextlib.contextmanager
-    def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
+    def _uses_taken(self) -> AbstractContextManager[Mapping[str, tuple[int, datetime]]]:
         """Take the waiting uses for a write, and give them back if it fails.
 
         Inside another transaction it takes none: they would be lost if that is rolled back.
         """
-        if self.in_transaction:
-            yield {}
-            return
+        return _NO_USES if self.in_transaction or not self._uses else self._some_uses_taken()
+
+    @contextlib.contextmanager
+    def _some_uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
         uses = self._uses.take()
         try:
             yield uses

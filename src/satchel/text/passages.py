@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from satchel.model.memory import Memory
 from satchel.model.patterns import lazy_pattern
-from satchel.text.terms import term_codes
+from satchel.text.terms import packed_codes, term_codes, term_numbers
 
 __all__ = [
     "ASKS",
@@ -224,7 +224,7 @@ NUMBERS = 4
 
 CODE_BYTES = 4
 
-_QUESTION_MARKS = frozenset("?？")
+_QUESTION_MARKS = ("?", "？")
 _DIGIT = lazy_pattern(r"\d")
 
 _TIME_WORDS = (
@@ -252,17 +252,17 @@ class Part(NamedTuple):
 
 def parts_of(memory: Memory) -> list[Part]:
     """Return the passages of a memory, in order; a short memory has one."""
-    return list(_parts(memory))
-
-
-def _parts(memory: Memory) -> Iterator[Part]:
+    text = memory.text
     head = codes_of(memory)
     title = f"{memory.title}\n" if memory.title else ""
     tags = f"\n{', '.join(memory.tags)}" if memory.tags else ""
-    for start, end in passages(memory.text):
-        passage = memory.text[start:end]
-        codes = term_codes(passage)
-        yield Part(start, end, title + passage + tags, head + codes, _flags(passage, codes))
+    parts = []
+    for start, end in passages(text):
+        passage = text[start:end]
+        codes = term_numbers(passage)
+        packed = head + packed_codes(codes)
+        parts.append(Part(start, end, title + passage + tags, packed, _flags(passage, codes)))
+    return parts
 
 
 def codes_of(memory: Memory) -> bytes:
@@ -272,14 +272,14 @@ def codes_of(memory: Memory) -> bytes:
     return 2 * term_codes(memory.title or "") + term_codes(" ".join(memory.tags))
 
 
-def _flags(passage: str, codes: bytes) -> int:
-    found = memoryview(codes).cast("I")
-    flags = ASKS if passage.rstrip()[-1:] in _QUESTION_MARKS else 0
-    flags |= 0 if _codes(_TIME_WORDS).isdisjoint(found) else TIMES
-    flags |= NUMBERS if _DIGIT.search(passage) or not _codes(_NUMBER_WORDS).isdisjoint(found) else 0
+def _flags(passage: str, codes: Sequence[int]) -> int:
+    # A passage ends without white space.
+    flags = ASKS if passage.endswith(_QUESTION_MARKS) else 0
+    flags |= 0 if _codes(_TIME_WORDS).isdisjoint(codes) else TIMES
+    flags |= NUMBERS if _DIGIT.search(passage) or not _codes(_NUMBER_WORDS).isdisjoint(codes) else 0
     return flags
 
 
 @cache
 def _codes(words: str) -> frozenset[int]:
-    return frozenset(memoryview(term_codes(words)).cast("I"))
+    return frozenset(term_numbers(words))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from satchel.model.checks import repair_surrogates
 
 __all__ = [
+    "MASK",
     "Redacted",
     "load_rules",
     "masked_labels",
@@ -40,6 +41,9 @@ class _Span(NamedTuple):
     end: int
     label: str
 
+
+MASK = "[masked:"
+"""The beginning of every mask."""
 
 _PRIVATE = re.compile(r"<private(?:[\s/](?:[^<>\[]|\[(?!masked:))*+)?>|</private\s*>", re.ASCII | re.IGNORECASE)
 # A mask where JSON has a number.
@@ -84,7 +88,7 @@ def redact(text: str) -> Redacted:
     marked = _mark_private(text)
     regions = [(0, len(marked.text))]
     for _ in range(_MOST_ROUNDS):
-        spans = _merged(_spans(marked.text, regions))
+        spans = _spans(marked.text, regions)
         if not spans:
             break
         # Only near a new mask can another secret come to light.
@@ -179,7 +183,7 @@ class _Marked(NamedTuple):
 
 def _mark_private(text: str) -> _Marked:
     """Return the text with a barrier for each `<private>` block, mask and form feed in it."""
-    if "<" not in text and "[masked:" not in text and _BARRIER not in text:
+    if "<" not in text and MASK not in text and _BARRIER not in text:
         return _Marked(text, [])
     marks: list[_Mark] = []
     parts: list[str] = []
@@ -244,15 +248,11 @@ def _private_spans(text: str) -> Iterator[_Span]:
 
 
 def _spans(text: str, regions: Iterable[tuple[int, int]]) -> list[_Span]:
-    """Return the spans of all secrets that start in one of the regions, none across a barrier."""
-    # Compiling the rules takes longer than many commands, which only read.
-    from satchel.text.secrets.contexts import find_private_keys
-    from satchel.text.secrets.tables import find_table_cells
-
-    spans = [_Span(*found) for find in (find_private_keys, find_table_cells) for found in find(text)]
+    """Return the spans of all secrets that start in one of the regions, in order, none across a barrier."""
+    spans = [_Span(*found) for find in _whole_text_finders() for found in find(text)]
     for start, stop in regions:
         spans += _region_spans(text, start, min(stop, len(text)))
-    return [span for span in spans if _BARRIER not in text[span.start : span.end]]
+    return _merged([span for span in spans if _BARRIER not in text[span.start : span.end]]) if spans else spans
 
 
 def _region_spans(text: str, start: int, stop: int) -> Iterator[_Span]:
@@ -277,9 +277,22 @@ def _part_end(text: str, start: int, stop: int) -> int:
     return stop if end >= stop else text.rfind("\n", start + _PART // 2, end) + 1 or end
 
 
+_Finder = Callable[[Any], Iterable[tuple[int, int, str]]]
+
+
 @cache
-def _finders() -> tuple[Callable[[str], Any], tuple[Callable[[Any], Iterable[tuple[int, int, str]]], ...]]:
-    """Return the function that prepares a text, and those that search it."""
+def _whole_text_finders() -> tuple[_Finder, ...]:
+    """Return the functions that search a whole text at once."""
+    # Compiling the rules takes longer than many commands, which only read.
+    from satchel.text.secrets.contexts import find_private_keys
+    from satchel.text.secrets.tables import find_table_cells
+
+    return find_private_keys, find_table_cells
+
+
+@cache
+def _finders() -> tuple[Callable[[str], Any], tuple[_Finder, ...]]:
+    """Return the function that prepares a part of a text, and those that search it."""
     # Compiling the rules takes longer than many commands, which only read.
     from satchel.text.secrets.assignments import find_assignments
     from satchel.text.secrets.codes import find_codes

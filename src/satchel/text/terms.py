@@ -10,7 +10,7 @@ import threading
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from satchel.model.checks import repair_surrogates
@@ -19,11 +19,13 @@ from satchel.model.patterns import lazy_pattern
 __all__ = [
     "QUESTION_WORDS",
     "folded",
+    "packed_codes",
     "query_terms",
     "query_words",
     "segment",
     "stem",
     "term_codes",
+    "term_numbers",
     "terms",
     "words",
 ]
@@ -127,7 +129,9 @@ class _Stems(dict[str, str]):
         if len(self) >= _MOST_CACHED:
             self.clear()
         # FTS5 counts bytes and the stemmer letters, so each byte is passed as one letter.
-        found = _porter(word.encode().decode("latin-1")).encode("latin-1").decode()
+        found = (
+            _porter(word) if word.isascii() else _porter(word.encode().decode("latin-1")).encode("latin-1").decode()
+        )
         self[word] = found
         return found
 
@@ -160,10 +164,20 @@ def words(text: str) -> list[str]:
 
 def term_codes(text: str) -> bytes:
     """Return the terms of a text, in order, each as four little-endian bytes: the CRC-32 of its UTF-8."""
-    codes = array("I", map(_codes.__getitem__, _words(text)))
+    return packed_codes(term_numbers(text))
+
+
+def term_numbers(text: str) -> list[int]:
+    """Return the codes of the terms of a text as numbers, in order."""
+    return [*map(_codes.__getitem__, _words(text))]
+
+
+def packed_codes(codes: Sequence[int]) -> bytes:
+    """Return codes as they are stored: each as four little-endian bytes."""
+    packed = array("I", codes)
     if sys.byteorder == "big":
-        codes.byteswap()
-    return codes.tobytes()
+        packed.byteswap()
+    return packed.tobytes()
 
 
 def query_words(query: str) -> list[str]:
@@ -208,6 +222,8 @@ def _porter(word: str) -> str:
         porter = _stemmer()
         found = porter(word)
         # FTS5 applies two rules that Porter added later: -bli to -ble, and -logi to -log.
+        if not found.endswith("i"):
+            return found
         if found.endswith("bli") and _SYLLABLE.search(found, 0, len(found) - 3):
             found = porter(found[:-1] + "e")
         elif found.endswith("logi") and _SYLLABLE.search(found, 0, len(found) - 4):

@@ -178,3 +178,10 @@ def test_a_damaged_table_is_an_error_that_names_the_file(tmp_path, content):
     with pytest.raises(EmbedderError, match=r"vectors\.bin") as refused:
         static._open_table(path)
     assert "\n" not in str(refused.value)
+
+
+def test_many_texts_at_once_have_the_vectors_that_each_has_alone():
+    texts = [f"{text} {number}" for number in range(8) for text in TEXTS]
+    together, alone = static.StaticEmbedder(), static.StaticEmbedder()
+    assert len(texts) >= static._MANY_TEXTS
+    assert np.array_equal(together.embed(texts), np.concatenate([alone.embed([text]) for text in texts]))

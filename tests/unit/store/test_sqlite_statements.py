@@ -14,10 +14,11 @@ from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.store.contract import Embedding
 from satchel.store.database import Statements
+from satchel.store.index import backlog_size
 from satchel.store.rows import filter_sql, scope_sql
 from satchel.store.sessions import _NEEDED as NEEDED
 from satchel.store.sessions import ENTRY_COLUMNS, ENTRY_FIELDS, SESSION_COLUMNS, SESSION_FIELDS
-from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
+from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect, write_transaction
 from satchel.store.sqlite.migrations import prepare
 from satchel.store.sqlite.search import match_expression
 from tables import each_row
@@ -265,3 +266,56 @@ def test_an_add_reads_the_embedding_of_the_store_once(path: Path, monkeypatch):
         monkeypatch.setattr(SqliteConnection, "execute", listening)
         bag.add("a memory beside it")
         assert sum("FROM embedding" in sql for sql in asked) == 1
+
+
+def test_many_rows_are_inserted_by_few_statements(monkeypatch):
+    db = connect(":memory:")
+    db.execute("CREATE TABLE one (number INTEGER PRIMARY KEY); CREATE TABLE two (number INTEGER, name TEXT)")
+    asked: list[str] = []
+    execute = SqliteConnection.execute
+
+    def listening(connection: SqliteConnection, sql: str, *values: Any) -> Any:
+        asked.append(sql)
+        return execute(connection, sql, *values)
+
+    monkeypatch.setattr(SqliteConnection, "execute", listening)
+    numbers = [{"number": number % 300, "name": f"n{number}"} for number in range(302)]
+    for count in (0, 1, 2, 302):
+        db.executemany("INSERT OR IGNORE INTO one (number) VALUES (:number)", numbers[:count])
+        db.executemany("INSERT INTO two (number, name) VALUES (:number, :name)", numbers[:count])
+    assert len(asked) <= 20
+    assert execute(db, "SELECT count(*), min(number), max(number) FROM one").get == (300, 0, 299)
+    assert execute(db, "SELECT count(*), count(DISTINCT name) FROM two").get == (305, 302)
+
+
+def test_memories_without_vectors_enter_the_backlog_together(path: Path, monkeypatch):
+    with satchel.open(path, embedder="minilm") as bag:
+        asked: list[str] = []
+        execute = SqliteConnection.execute
+
+        def listening(db: SqliteConnection, sql: str, *values: Any) -> Any:
+            asked.append(sql)
+            return execute(db, sql, *values)
+
+        monkeypatch.setattr(SqliteConnection, "execute", listening)
+        monkeypatch.setattr(bag._indexer, "catch_up", lambda: None)
+        bag.add_many([satchel.Draft(f"memory {number} waits for its vector") for number in range(256)])
+        assert sum("INTO backlog" in sql for sql in asked) == 1
+        with bag._store.reading() as tx:
+            assert backlog_size(tx) == 256
+
+
+def test_a_commit_that_fails_is_rolled_back():
+    db = connect(":memory:")
+    db.execute("CREATE TABLE a (x INTEGER PRIMARY KEY)")
+    db.execute("CREATE TABLE b (x REFERENCES a (x) DEFERRABLE INITIALLY DEFERRED)")
+    with pytest.raises(apsw.ConstraintError), write_transaction(db):
+        db.execute("INSERT INTO b VALUES (1)")
+    assert not db.in_transaction
+    with write_transaction(db):
+        db.execute("INSERT INTO a VALUES (1)")
+        with pytest.raises(apsw.SQLError), write_transaction(db):
+            db.execute("INSERT INTO a VALUES (2); INSERT INTO nowhere VALUES (1)")
+        assert db.in_transaction
+    assert not db.in_transaction
+    assert db.execute("SELECT (SELECT count(*) FROM b), (SELECT max(x) FROM a)").get == (0, 1)

@@ -13,6 +13,7 @@ from in_step import Letters, differences
 from satchel import Draft, Satchel
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
+from satchel.recall.indexer import packed
 from satchel.store.sqlite import vectors
 from satchel.store.sqlite.vectors import signs
 
@@ -42,6 +43,13 @@ def test_signs_are_the_bits_that_numpy_packs():
         row = rng.integers(-128, 128, size, np.int8)
         assert signs(row.tobytes()) == np.packbits(row > 0).tobytes(), size
     assert signs(b"") == b""
+
+
+def test_vectors_are_packed_in_the_full_range_of_a_byte_and_zeros_stay_zeros():
+    rows = np.array([[0, 0, 0, 0], [0.5, -0.25, 0.001, 0], [-3, 3, 1.5, -1.5]], np.float32)
+    whole = [np.frombuffer(vector, np.int8).tolist() for vector, _ in packed(rows)]
+    assert whole == [[0, 0, 0, 0], [127, -64, 0, 0], [-127, 127, 64, -64]]
+    assert [code for _, code in packed(rows)] == [signs(vector) for vector, _ in packed(rows)]
 
 
 def test_the_memory_after_a_chunk_completes_it(bag: Satchel):

@@ -1,7 +1,10 @@
 """Hints: a rule is tried only if the text contains one of its hints, whatever earlier texts have shown."""
 
+import subprocess
+import sys
+
 from satchel.text.redact import redact
-from satchel.text.secrets import searched
+from satchel.text.secrets import numbers, searched
 from satchel.text.secrets.searched import HintIndex
 
 
@@ -31,3 +34,34 @@ def test_the_memory_of_words_is_bounded_and_losing_it_changes_nothing(monkeypatc
         assert redact(f"{word} password=hunter2{number}x").masked == ("password",)
     known = searched._known
     assert len(known._plain) + len(known._stems_of) < 24
+
+
+def test_a_hint_is_found_inside_words_of_any_length():
+    index = HintIndex([("wwhintww",), ("wwh",), ("wwhintwwx",)])
+    for before, after in ((0, 0), (3, 2), (20, 20), (500, 9_000)):
+        assert groups_in(index, "y" * before + "wwhintww" + "y" * after) == [0, 1]
+        assert groups_in(index, "y" * before + "WWHintwwx" + "y" * after) == [0, 1, 2]
+    assert groups_in(index, "wwhin tww wwHy") == [1]
+    assert groups_in(index, "ww h wh") == []
+
+
+def test_the_memory_of_seed_words_is_bounded_and_losing_it_changes_nothing(monkeypatch):
+    monkeypatch.setattr(numbers, "_WORDS_CACHED", 8)
+    phrase = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+    for number in range(10):
+        word = "".join(chr(97 + int(digit)) for digit in f"{number:04}")
+        assert redact(f"{word} {word}x plain words only, as many as there are in a phrase, and more").masked == ()
+        assert redact(f"{word}.\n{phrase}").masked == ("seed-phrase",)
+        assert len(numbers._known_words) <= 8
+
+
+def test_a_plain_text_compiles_no_rule_that_it_does_not_need():
+    script = """
+from satchel.text.redact import redact
+from satchel.text.secrets import assignments, contexts, tables, values
+assert redact("The build takes four minutes on two cores.\\nNobody minds.").masked == ()
+rules = (assignments._UNQUOTED, contexts._PRIVATE_KEY, tables._COLUMN, values._CODE)
+print([rule.pattern[:20] for rule in rules if "finditer" in vars(rule)])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

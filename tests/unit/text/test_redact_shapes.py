@@ -1,8 +1,11 @@
 """Tokens are recognised by their format or context, and similar text is left alone."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 from satchel.text.redact import Redacted, redact
-from satchel.text.secrets.formats import SHAPES
+from satchel.text.secrets.formats import _LONG, _LONG_WORD, SHAPES
 from tables import each_row
 
 ORDINARY = [
@@ -113,3 +116,9 @@ def test_private_parts_are_hidden(text: str, expected: str) -> None:
     result = redact(text)
     assert result.text == expected
     assert result.masked == ("private",) * expected.count("private")
+
+
+@given(st.text(st.sampled_from("aZ9_.$~%/+:=- \t\n\f\x1c\x85\xa0\u2003é|"), max_size=60))
+def test_only_a_word_that_is_long_enough_can_be_a_token(text: str) -> None:
+    longest = max(map(len, text.split()), default=0)
+    assert longest >= _LONG or _LONG_WORD.search(text) is None

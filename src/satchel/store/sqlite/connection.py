@@ -110,11 +110,15 @@ class SqliteConnection(apsw.Connection):
 
         That takes less time, and a thread that computes meanwhile is not interrupted for each row.
         """
-        insert = _insert(statements)
+        rows = list(sequenceofbindings)
+        if len(rows) == 1:
+            self.execute(statements, rows[0])
+            return None
+        insert = _insert(statements) if rows else None
         if insert is None:
-            return super().executemany(statements, sequenceofbindings, **options)
-        for rows in in_slices(list(sequenceofbindings)):
-            self.execute(insert.of(len(rows)), [value for row in rows for value in insert.values(row)])
+            return super().executemany(statements, rows, **options) if rows else None
+        for some in in_slices(rows):
+            self.execute(insert.of(len(some)), [value for row in some for value in insert.values(row)])
         return None
 
     def together(self) -> contextlib.AbstractContextManager[None]:
@@ -140,7 +144,7 @@ class SqliteConnection(apsw.Connection):
         self.scrubbing = True
 
 
-_ONE_ROW = lazy_pattern(r"(INSERT INTO [^:?]+ VALUES )(\(.*\))")
+_ONE_ROW = lazy_pattern(r"(INSERT (?:OR IGNORE )?INTO [^:?]+ VALUES )(\(.*\))")
 _NAMED = lazy_pattern(r":([a-z_]+)")
 
 
@@ -160,9 +164,16 @@ def _insert(statement: str) -> _Insert | None:
     """Parse a statement that inserts one row; None for any other statement."""
     found = _ONE_ROW.fullmatch(statement)
     names = _NAMED.findall(found[2]) if found else []
-    if found is None or len(names) < 2:
+    if found is None or not names:
         return None
-    return _Insert(found[1], _NAMED.sub("?", found[2]), operator.itemgetter(*names))
+    return _Insert(found[1], _NAMED.sub("?", found[2]), _getter(names))
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return a function that returns the values with these names."""
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda row: (row[names[0]],)
 
 
 def create_file(path: Path) -> None:
@@ -256,49 +267,72 @@ def use_wal(connection: apsw.Connection) -> None:
             time.sleep(random.uniform(0.001, 0.02))
 
 
-@contextlib.contextmanager
-def write_transaction(connection: apsw.Connection) -> Iterator[None]:
+class write_transaction:  # noqa: N801 (used like a function)
     """Open a write transaction, or a savepoint inside another transaction."""
-    nested = connection.in_transaction
-    # Taking the write lock at the start, a transaction cannot fail later because of it.
-    connection.execute("SAVEPOINT part" if nested else "BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("RELEASE part" if nested else "COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO part; RELEASE part" if nested else "ROLLBACK")
-        raise
+
+    __slots__ = ("_connection", "_nested")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._nested = self._connection.in_transaction
+        # Taking the write lock at the start, a transaction cannot fail later because of it.
+        self._connection.execute("SAVEPOINT part" if self._nested else "BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._connection.execute("RELEASE part" if self._nested else "COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        if error is not None:
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK TO part; RELEASE part" if self._nested else "ROLLBACK")
 
 
-@contextlib.contextmanager
-def reading_errors(location: str) -> Iterator[None]:
+class reading_errors:  # noqa: N801 (used like a function)
     """Convert errors of the driver into a `StoreError` that says what to do."""
-    try:
-        yield
-    except apsw.BusyError as error:
-        raise StoreBusyError(
-            f"{location} was locked by other processes for {BUSY_SECONDS:.0f} s; try again"
-        ) from error
-    except apsw.ReadOnlyError as error:
-        raise StoreReadOnlyError(
-            f"{location} can only be read; make the file and its folder writable to store memories"
-        ) from error
-    except (apsw.FullError, apsw.IOError) as error:
-        # A full disk can also show as an I/O error when the index of the log grows. Not all errors have a code.
-        code = getattr(error, "extendedresult", 0)
-        if isinstance(error, apsw.IOError) and code != apsw.SQLITE_IOERR_SHMSIZE:
-            raise StoreError(f"{location}: {_reason(error)}") from error
-        raise _full(location) from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreFormatError(
-            f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
-            "restore a backup, or give another file"
-        ) from error
-    except apsw.CantOpenError as error:
-        raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
-    except apsw.Error as error:
-        raise StoreError(f"{location}: {_reason(error)}") from error
+
+    # Not a generator: every read and write enters this.
+    __slots__ = ("_location",)
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise _store_error(self._location, error) from error
+
+
+def _store_error(location: str, error: apsw.Error) -> StoreError:
+    match error:
+        case apsw.BusyError():
+            return StoreBusyError(f"{location} was locked by other processes for {BUSY_SECONDS:.0f} s; try again")
+        case apsw.ReadOnlyError():
+            return StoreReadOnlyError(
+                f"{location} can only be read; make the file and its folder writable to store memories"
+            )
+        case apsw.FullError():
+            return _full(location)
+        case apsw.IOError():
+            # A full disk can also show as an I/O error when the index of the log grows. Not all errors have a code.
+            full = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+            return _full(location) if full else StoreError(f"{location}: {_reason(error)}")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return StoreFormatError(
+                f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
+                "restore a backup, or give another file"
+            )
+        case apsw.CantOpenError():
+            return StoreError(f"cannot open {location}: {_why_not(location)}")
+    return StoreError(f"{location}: {_reason(error)}")
 
 
 @contextlib.contextmanager

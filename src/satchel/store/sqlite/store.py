@@ -128,18 +128,12 @@ class SqliteStore(SqliteSearch, Store):
             flush_by_hand(connection)
         return connection
 
-    @contextlib.contextmanager
-    def _connection(self) -> Iterator[SqliteConnection]:
-        """Return the connection of this thread's transaction, or an idle one."""
+    def _connection(self) -> "_Borrowed":
+        """Return a context with the connection of this thread's transaction, or an idle one."""
         current: SqliteConnection | None = getattr(self._current, "connection", None)
         if current is None:
             current = getattr(self._current, "reader", None)
-        with reading_errors(self.location):
-            if current is not None:
-                yield current
-            else:
-                with self._pool.connection() as db:
-                    yield db
+        return _Borrowed(self.location, self._pool, current)
 
     @contextlib.contextmanager
     def _read(self, org: str = "") -> Iterator[SqliteConnection]:
@@ -216,6 +210,30 @@ class SqliteStore(SqliteSearch, Store):
         ):
             refuse_changed_version(self.location, db)
             memories.count_uses(db, uses)
+
+
+class _Borrowed:
+    """A connection, with its errors converted: the one of a transaction, or one of the pool for the time inside."""
+
+    # Not a generator: every read and write enters this.
+    __slots__ = ("_connection", "_errors", "_pool")
+
+    def __init__(self, location: str, pool: Pool[SqliteConnection], current: SqliteConnection | None) -> None:
+        self._errors = reading_errors(location)
+        self._pool = pool if current is None else None
+        self._connection = current
+
+    def __enter__(self) -> SqliteConnection:
+        if self._connection is None and self._pool is not None:
+            with self._errors:
+                self._connection = self._pool.take()
+        assert self._connection is not None
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._pool is not None and self._connection is not None:
+            self._pool.give_back(self._connection)
+        self._errors.__exit__(kind, error, trace)
 
 
 def _absolute(location: str) -> Path:

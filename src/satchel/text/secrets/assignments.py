@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from satchel.model.patterns import lazy_pattern
 from satchel.text.secrets.searched import HintIndex, Searched
 from satchel.text.secrets.values import (
     is_attribute,
@@ -111,18 +112,18 @@ _NOT_BEFORE_TOKEN = words(
     "pad eos bos unk cls sep mask stop start end special per max min page next continuation sync"
     " cancellation first last prev previous"
 )
-_LAST_WORD = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[_\- .]?\Z", re.ASCII)
+_LAST_WORD = lazy_pattern(r"(?:[A-Z]?[a-z]+|[A-Z]+)[_\- .]?\Z", re.ASCII)
 _STANDALONE = frozenset(("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2", "clave", "parola", "senha"))
 # `https://x-access-token:…@host` is a URL with a user of that name, not an assignment.
-_USER_OF_URL = re.compile(r"://[^\s/?#]*\Z")
-_FLAG = re.compile(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)
+_USER_OF_URL = lazy_pattern(r"://[^\s/?#]*\Z")
+_FLAG = lazy_pattern(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)
 # Not indented: that is how arguments of calls are written.
-_LINE_START = re.compile(r"(?:^|\n)(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
+_LINE_START = lazy_pattern(r"(?:^|\n)(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
 # The separators of a query or of a connection string, before a name.
-_IN_QUERY = re.compile(r"[&?]\Z|;[ ]?\Z")
-_NAMED_USER = re.compile(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
+_IN_QUERY = lazy_pattern(r"[&?]\Z|;[ ]?\Z")
+_NAMED_USER = lazy_pattern(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
 
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     r"[bBrRuUfFnN@$]{0,2}(?:"
     r'"(?P<double>(?:[^"\\\n]|\\.)*+)"|'
     r"'(?P<single>(?:[^'\\\n]|\\.)*+)'|"
@@ -132,18 +133,18 @@ _QUOTED = re.compile(
     re.ASCII | re.DOTALL,
 )
 # Passwords may contain closing punctuation, so it ends a value only before a space, a quote and the like.
-_UNQUOTED = re.compile(
+_UNQUOTED = lazy_pattern(
     r"(?:[\"'`]|\*{2}|_{2})?(?P<plain>(?:[^\s\"'`&;,)\]}<\\「」『』“”„«»。、）]"
     r"|[&;,)\]}](?![&;,)\]}:]{0,8}(?:\s|\Z|[\"'`<\\])|[\w.% \[\]-]{1,32}[=:])"
     r"|<(?![/a-zA-Z!])|\\(?![nrt\"']))*+)",
     re.ASCII | re.DOTALL,
 )
-_ASCII_RUN = re.compile(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
-_WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{3,16}(?:-[A-Za-z]{3,16}){1,5}-[0-9]{1,6}")
+_ASCII_RUN = lazy_pattern(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
+_WORDS_AND_NUMBER = lazy_pattern(r"[A-Za-z]{3,16}(?:-[A-Za-z]{3,16}){1,5}-[0-9]{1,6}")
 # After a colon, a value without quotes needs a digit or a special character. This rejects most others cheaply.
-_PLAUSIBLE = re.compile(r"[bBrRuUfF]{0,2}[\"'`\\「『“„«‘*_@$]|\S{0,63}[0-9@#$%^&*!+=~|-]")
+_PLAUSIBLE = lazy_pattern(r"[bBrRuUfF]{0,2}[\"'`\\「『“„«‘*_@$]|\S{0,63}[0-9@#$%^&*!+=~|-]")
 _TOLD = frozenset(("prose", "cjk", "cell"))
-_LONG_WORD = re.compile(r"[\"'`\\]{0,3}[\w+/.~-]{16}", re.ASCII)
+_LONG_WORD = lazy_pattern(r"[\"'`\\]{0,3}[\w+/.~-]{16}", re.ASCII)
 _CHECKED_LENGTH = 64
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from satchel.model.patterns import lazy_pattern
 from satchel.text.secrets.commands import COMMANDS
 from satchel.text.secrets.context import (
     NOUN,
@@ -401,16 +402,16 @@ _GROUPS = [*_by_hints((*CONTEXTS, *COMMANDS)).values()]
 
 # A header with cookies has many secrets: the values that look random.
 
-_COOKIES = re.compile(
+_COOKIES = lazy_pattern(
     r"(?:cookie[\"'\]]{0,2}[ \t]{0,2}[:=,][ \t]{0,2}|--cookie[ =]| -b )[\"']?([^\n]{3,4096}+)", re.ASCII
 )
-_SESSION_COOKIES = re.compile(
+_SESSION_COOKIES = lazy_pattern(
     r"((?:phpsessid|jsessionid|sessionid|asp\.net_sessionid|connect\.sid|laravel_session|rack\.session)"
     r"=[^\s;\"',]{8,}+)",
     re.ASCII,
 )
-_COOKIE = re.compile(r"([\w.%-]{1,64}+)=([^;\s\"',]{8,}+)", re.ASCII)
-_SESSION = re.compile(r"sess|sid|auth|token|jwt|csrf|xsrf|login|remember", re.ASCII)
+_COOKIE = lazy_pattern(r"([\w.%-]{1,64}+)=([^;\s\"',]{8,}+)", re.ASCII)
+_SESSION = lazy_pattern(r"sess|sid|auth|token|jwt|csrf|xsrf|login|remember", re.ASCII)
 
 
 def _find_cookies(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
@@ -425,7 +426,7 @@ def _find_cookies(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator
 
 # Key files. They are longer than anything else, so they are found in the whole text, not in parts of it.
 
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = lazy_pattern(
     r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:"
     r"[^-]{0,65536}+(?:-(?!----)[^-]{0,65536}+)*+-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
     # Without an END line: everything up to a blank line or a quote, if it starts like a key.
@@ -438,4 +439,5 @@ _PRIVATE_KEY = re.compile(
 
 def find_private_keys(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of private keys in PEM, OpenPGP and SSH2 form, also of those that are cut off."""
-    return ((*match.span(), "private-key") for match in _PRIVATE_KEY.finditer(text))
+    if "PRIVATE KEY" in text:
+        yield from ((*match.span(), "private-key") for match in _PRIVATE_KEY.finditer(text))

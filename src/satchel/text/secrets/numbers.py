@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
+from satchel.model.patterns import lazy_pattern
 from satchel.text.secrets.searched import HintIndex, Searched
 
 __all__ = ["find_cards", "find_seed_phrases"]
@@ -17,19 +18,19 @@ _CARD = re.compile(
     r"|[0-9]{3}([ -])[0-9]{6}\2[0-9]{5})(?![\w-]|[.,][0-9]| [0-9])",
     re.ASCII,
 )
-_ISSUERS = re.compile(
+_ISSUERS = lazy_pattern(
     r"4[0-9]{12}(?:[0-9]{3}){0,2}|5[1-5][0-9]{14}|2(?:22[1-9]|2[3-9][0-9]|[3-6][0-9]{2}|7[01][0-9]|720)[0-9]{12}"
     r"|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
     r"|35[0-9]{14}|62[0-9]{14,17}"
 )
 # Other numbers with a check digit or a great many digits.
-_OTHER_NUMBER = re.compile(
+_OTHER_NUMBER = lazy_pattern(
     r"(?:order|invoice|tracking|imei|isbn|iban|serial|ref(?:erence)?|id|nr|no|number|bestell\w*"
     r"|rechnung\w*|commande"
     r"|pedido|ticket|account|konto\w*|timestamp|phone|tel)[\s.:#=\"']{1,4}\Z",
     re.IGNORECASE,
 )
-_CARD_WORD = re.compile(r"card|karte|carte|tarjeta|carta|visa|master|amex|カード|pan\b", re.IGNORECASE)
+_CARD_WORD = lazy_pattern(r"card|karte|carte|tarjeta|carta|visa|master|amex|カード|pan\b", re.IGNORECASE)
 
 
 def find_cards(part: Searched) -> Iterator[tuple[int, int, str]]:
@@ -52,20 +53,22 @@ def _luhn(digits: str) -> bool:
 _LEAST = 12
 # One word many times is no phrase.
 _LEAST_DIFFERENT = 6
-_RUN = re.compile(r"[^a-z](?:[a-z]{3,8}+(?:[ \n\r\t,]{1,4}+|(?![a-z]))){12,}+", re.ASCII)
-_NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
-_WORD = re.compile(r"[a-z]+")
+_RUN = lazy_pattern(r"[^a-z](?:[a-z]{3,8}+(?:[ \n\r\t,]{1,4}+|(?![a-z]))){12,}+", re.ASCII)
+_NUMBERED_RUN = lazy_pattern(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
+_WORD = lazy_pattern(r"[a-z]+")
 # After one of these words, most of the words are enough: people also invent phrases.
-_ANNOUNCED = re.compile(
+_ANNOUNCED = lazy_pattern(
     r"(?:seed|mnemonic|phrase|wallet|semilla)(?:[ _-][a-z]{1,12}){0,3}[\"']?[ \t]{0,2}"
     r"(?:[:=]|(?<=[ ])(?:is|are|lautet|ist|est|es)\b)[\s\"'`]{0,4}"
     r"((?:[a-z]{3,10}[ \n,]{1,2}){11,23}+[a-z]{3,10})(?![a-z])",
     re.ASCII | re.IGNORECASE,
 )
 _ANNOUNCING = ("seed", "mnemonic", "phrase", "wallet", "semilla")
-_ANNOUNCING_WORD = re.compile("|".join((*_ANNOUNCING, "recovery", "backup")))
+_ANNOUNCING_WORD = lazy_pattern("|".join((*_ANNOUNCING, "recovery", "backup")))
 _HINTS = HintIndex([_ANNOUNCING])
 _LENGTHS = (12, 15, 18, 21, 24)
+_WORDS_CACHED = 1 << 16
+_LONGEST_CACHED = 32
 
 
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
@@ -100,7 +103,22 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
 
 def _are_seed_words(words: Iterable[bytes]) -> bytes:
     """Return a 1 for each word of the list, and a 0 for each other word."""
-    return bytes(map(_seed_words().__contains__, map(crc32, words)))
+    return bytes(map(_known_words.__getitem__, words))
+
+
+class _KnownWords(dict[bytes, bool]):
+    """Cache of which words are in the list."""
+
+    def __missing__(self, word: bytes) -> bool:
+        found = crc32(word) in _seed_words()
+        if len(word) <= _LONGEST_CACHED:
+            if len(self) >= _WORDS_CACHED:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_known_words = _KnownWords()
 
 
 @cache

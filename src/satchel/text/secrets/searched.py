@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from satchel.model.patterns import lazy_pattern
+
 __all__ = ["HintIndex", "Searched", "searched"]
 
 _LETTERS = bytes(byte if chr(byte).isalpha() else 32 for byte in range(128)) + b" " * 128
 # Letters of other languages, without the dashes, quotes and ellipses that English texts have, too.
-_FOREIGN = re.compile("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
-_STEM = re.compile(r"[a-z]{3,}")
+_FOREIGN = lazy_pattern("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
+_SHORTEST_STEM = 3
+_STEM = re.compile(rf"[a-z]{{{_SHORTEST_STEM},}}")
 _MARK = re.compile(r"[^a-z0-9\s]")
 
 _WORDS_CACHED = 1 << 16
@@ -31,12 +34,15 @@ class Searched(NamedTuple):
 def searched(text: str) -> Searched:
     """Prepare a text for the search. One thread at a time may do this."""
     lowered = text.lower()
+    if text.isascii():
+        words = lowered.encode().translate(_LETTERS).split()
+        return Searched(text, lowered, lowered, words, _known.stems_in(words), foreign=False)
     if len(lowered) != len(text):
         # İ is the only character whose lower case is longer; positions must stay the same.
         lowered = text.replace("İ", "I").lower()
     encoded = lowered.encode("ascii", "replace")
     words = encoded.translate(_LETTERS).split()
-    foreign = not text.isascii() and _FOREIGN.search(lowered) is not None
+    foreign = _FOREIGN.search(lowered) is not None
     return Searched(text, lowered, encoded.decode("ascii"), words, _known.stems_in(words), foreign)
 
 
@@ -44,9 +50,17 @@ class _KnownWords:
     """Remembers which stems of hints the words of earlier texts contain: most contain none."""
 
     def __init__(self) -> None:
-        self.stems: dict[str, None] = {}
+        self._stems: dict[str, list[str]] = {}
+        """The stems by their first letters."""
         self._plain: set[bytes] = set()
         self._stems_of: dict[bytes, tuple[str, ...]] = {}
+
+    def add_stems(self, stems: Iterable[str]) -> None:
+        for stem in stems:
+            known = self._stems.setdefault(stem[:_SHORTEST_STEM], [])
+            if stem not in known:
+                known.append(stem)
+        self.forget()
 
     def forget(self) -> None:
         self._plain.clear()
@@ -65,16 +79,24 @@ class _KnownWords:
     def _learnt(self, words: list[bytes]) -> set[str]:
         if len(self._plain) + len(self._stems_of) >= _WORDS_CACHED:
             self.forget()
-        joined = b" ".join(words).decode("ascii")
-        found = [stem for stem in self.stems if stem in joined]
+        found: set[str] = set()
         for word in words:
+            stems = self._stems_within(word.decode("ascii"))
+            found.update(stems)
             if len(word) <= _LONGEST_CACHED:
-                letters = word.decode("ascii")
-                if stems := tuple(stem for stem in found if stem in letters):
+                if stems:
                     self._stems_of[word] = stems
                 else:
                     self._plain.add(word)
-        return set(found)
+        return found
+
+    def _stems_within(self, word: str) -> tuple[str, ...]:
+        if len(word) > _LONGEST_CACHED:
+            return tuple(stem for stems in self._stems.values() for stem in stems if stem in word)
+        # Few stems start with the same letters, so this takes less time than to look for each of them.
+        starts = (word[place : place + _SHORTEST_STEM] for place in range(len(word) - _SHORTEST_STEM + 1))
+        near = [stem for start in self._stems.keys() & starts for stem in self._stems[start]]
+        return tuple(stem for stem in near if stem in word)
 
 
 _known = _KnownWords()
@@ -103,21 +125,20 @@ class HintIndex:
                     (self._marked if _MARK.search(hint) else self._short).append((number, hint))
         marks = {_MARK.findall(hint)[0] for _, hint in self._marked}
         self._marks = re.compile(f"[{re.escape(''.join(sorted(marks)))}]") if marks else None
-        _known.stems |= dict.fromkeys(self._by_stem)
-        _known.forget()
+        _known.add_stems(self._by_stem)
 
     def present(self, part: Searched) -> list[int]:
         """Return the numbers of the groups of which the text contains a hint, in order."""
         text = part.ascii
-        found = {number for number, hint in self._short if hint in text}
+        found = [number for number, hint in self._short if hint in text]
         if self._marks is not None and self._marks.search(text):
-            found |= {number for number, hint in self._marked if hint in text}
+            found += [number for number, hint in self._marked if hint in text]
         for stem in part.stems:
             if hints := self._by_stem.get(stem):
-                found |= {number for number, hint in hints if hint is stem or hint in text}
+                found += [number for number, hint in hints if hint is stem or hint in text]
         if part.foreign:
-            found |= {number for number, hint in self._foreign if hint in part.lowered}
-        return sorted(found)
+            found += [number for number, hint in self._foreign if hint in part.lowered]
+        return sorted(set(found)) if found else found
 
 
 def _stem(hint: str) -> str | None:

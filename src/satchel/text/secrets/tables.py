@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from satchel.model.patterns import lazy_pattern
 from satchel.text.secrets.values import is_attribute, is_code, is_label, is_opaque, is_placeholder, is_reference
 
 __all__ = ["find_table_cells"]
@@ -23,18 +24,18 @@ _NOUNS = (
     "hasło",
 )
 _FOREIGN = ("пароль", "密码", "密碼", "パスワード", "비밀번호", "lösenord", "wachtwoord")
-_COLUMN = re.compile(
+_COLUMN = lazy_pattern(
     r"(?:[\w.-]{1,24}[ _.-]){0,2}(?:password|passwd|passwort|passphrase|passcode|pass|pwd|pw|kennwort|secret"
     r"|(?:api|access|secret|private)[ _-]?key|(?:api|access|auth|bearer|refresh)[ _-]?token|token|mot de passe"
     r"|contraseña|contrasena|senha|clave|parola|hasło|пароль|密码|密碼|パスワード|비밀번호|lösenord|wachtwoord)"
     r"(?:[ _-]?(?:[0-9]|value|wert|plain))?"
 )
-_USER = re.compile(
+_USER = lazy_pattern(
     r"user|login|e-?mail|account|host|url|server|benutzer|konto|usuario|utilisateur|账号|ユーザ|site"
 )
-_HEADER_CELL = re.compile(r"[^\d\W][\w ./()#@*-]{0,31}|")
-_RULE = re.compile(r"[|:\- \t]{3,200}")
-_LETTER_AND_DIGIT = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]")
+_HEADER_CELL = lazy_pattern(r"[^\d\W][\w ./()#@*-]{0,31}|")
+_RULE = lazy_pattern(r"[|:\- \t]{3,200}")
+_LETTER_AND_DIGIT = lazy_pattern(r"[^\W\d_].*\d|\d.*[^\W\d_]")
 _DELIMITERS = ("|", "\t", ";", ",")
 _LONGEST_LINE = 2_000
 _MOST_CELLS = 100

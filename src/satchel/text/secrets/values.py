@@ -3,6 +3,8 @@
 import re
 from functools import cache
 
+from satchel.model.patterns import lazy_pattern
+
 __all__ = [
     "is_attribute",
     "is_code",
@@ -56,7 +58,7 @@ _PROSE = (
     r"|der|die|das|und|ist|mit|für|eine?|dein|ihr|neues|neue|le|la|les|de|du|des|et|est|votre|un|une|el|los|las|es"
     r"|tu|su|y|para|con|il|lo|e|di|per|do|da|para|o|het|een|van)\b"
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"\$[a-z_]+|\$[{(].*|\$[a-z_]+[:/].*|[{<\[].*|%\(.*|%[a-z_]+%|%[sdrv]|\.\.\..*|@microsoft\..*|[*x•.…_?#0-]+"
     r"|(?:your|my|the|some|insert|replace|enter|put|add|use|example|sample|dummy|fake|test)[-_ ][a-z<>_ .-]*"
     r"|(?:ref|env|secrets?|vault|op|ssm|file|var|data|local|module|config|settings|process|os|sops)"
@@ -64,28 +66,30 @@ _PLACEHOLDER = re.compile(
     re.DOTALL,
 )
 _PLACEHOLDER_ENDS = ("-here", "_here", "-placeholder", "_placeholder", "-example", "_example", "...", "…")
-_PLACEHOLDER_PART = re.compile(r"xxxxxx|\*\*\*\*|••••|redacted|\{[a-z_][\w.]*\}|example\.com|changeme|placeholder")
-_REFERENCE = re.compile(
+_PLACEHOLDER_PART = lazy_pattern(
+    r"xxxxxx|\*\*\*\*|••••|redacted|\{[a-z_][\w.]*\}|example\.com|changeme|placeholder"
+)
+_REFERENCE = lazy_pattern(
     r"[~.]{0,2}(?:/[\w.@-]+){2,}/?|[~.]{1,2}/[\w.-]*|/[\w.-]+|[A-Za-z]:[\\/].*|[a-z][a-z0-9+.-]*://.*"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:sha[0-9]+|md5)[-:].*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
     re.ASCII | re.DOTALL,
 )
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"\(.*|/[\^(\[\\].*|(?:Get|Read|New|Convert(?:To|From)|Import|Invoke|(?:Unp|P)rotect)-[A-Z][A-Za-z]+|[&*!@]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[\w$]+)*"
     r"(?:[(\[{]|->|::|\|\||&&|\?\?|\?\.|\?[\w\"']|===?(?=[^=])|=>|\+=|[,;][\w$]+[.=(]).*",
     re.ASCII | re.DOTALL,
 )
-_NAME = re.compile(r"[&*!@]?[A-Za-z_$][A-Za-z_$]*", re.ASCII)
-_ATTRIBUTE = re.compile(r"(?![A-Z][a-z]+\.[A-Z][a-z]*[0-9]+\Z)[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+", re.ASCII)
-_NUMBERED_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*_?[0-9]{0,2}", re.ASCII)
-_COMPOUND = re.compile(r"(?:[A-Za-z]+|[0-9]+)(?:[-/](?:[A-Za-z]+|[0-9]+))+", re.ASCII)
-_MEASURE = re.compile(
+_NAME = lazy_pattern(r"[&*!@]?[A-Za-z_$][A-Za-z_$]*", re.ASCII)
+_ATTRIBUTE = lazy_pattern(r"(?![A-Z][a-z]+\.[A-Z][a-z]*[0-9]+\Z)[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+", re.ASCII)
+_NUMBERED_NAME = lazy_pattern(r"[A-Za-z]+(?:_[A-Za-z]+)*_?[0-9]{0,2}", re.ASCII)
+_COMPOUND = lazy_pattern(r"(?:[A-Za-z]+|[0-9]+)(?:[-/](?:[A-Za-z]+|[0-9]+))+", re.ASCII)
+_MEASURE = lazy_pattern(
     r"[~<>≤≥]?[0-9][0-9.,_]*(?:%|[a-zµ]{1,3}|[kmg]i?b|min|sec|bits?|bytes?|chars?)?", re.ASCII | re.IGNORECASE
 )
-_CHANGES = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
-_LETTER = re.compile(r"[^\W\d_]")
-_DIGIT = re.compile(r"\d")
-_SPECIAL = re.compile(r"[@#$%^&*!+=~|]")
+_CHANGES = lazy_pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
+_LETTER = lazy_pattern(r"[^\W\d_]")
+_DIGIT = lazy_pattern(r"\d")
+_SPECIAL = lazy_pattern(r"[@#$%^&*!+=~|]")
 _CLASSES = tuple(map(re.compile, (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^A-Za-z0-9\s]")))
 # Only the beginning of a value is judged, so that the cost does not grow with its length.
 _JUDGED = 128
