@@ -1,6 +1,7 @@
 """`minilm`, the default embedder: the sentence encoder all-MiniLM-L6-v2 in numpy, with its tokenizer."""
 
 import contextlib
+import math
 import os
 import threading
 import unicodedata
@@ -451,14 +452,15 @@ class _Layer:
 
 
 class _Matrix:
-    """A linear layer: a matrix and a bias.
+    """A linear layer: a matrix of integers, the scale of each of its rows, and a bias.
 
-    The weights are converted to floats for each product, until `convert` keeps the floats. The result is the same
+    The integers are converted to floats for each product, until `convert` keeps the floats. The result is the same
     to the bit. A process that embeds one query, such as a command, is done before converting all would be.
+    The scales are applied to the product, which has far fewer numbers than the matrix.
     """
 
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", name: str) -> None:
-        self._integers, self._scales = arrays[f"{name}.weight"], _floats(arrays, f"{name}.scale")[:, None]
+        self._integers, self._scales = arrays[f"{name}.weight"], _floats(arrays, f"{name}.scale")
         self._bias = _floats(arrays, f"{name}.bias")
         self._floats: Vectors | None = None
 
@@ -468,9 +470,7 @@ class _Matrix:
 
         if self._floats is None:
             # One column per output. With rows instead, BLAS takes 1.5 times as long for a few tokens.
-            floats = np.ascontiguousarray(self._integers.T).astype(np.float32)
-            floats *= self._scales.T
-            self._floats = floats
+            self._floats = np.ascontiguousarray(self._integers.T).astype(np.float32)
 
     def __call__(self, rows: "Vectors", room: "Vectors") -> "Vectors":
         """Return the product with some rows; `room` is memory for as many floats as the matrix has."""
@@ -484,9 +484,10 @@ class _Matrix:
             product = rows @ self._floats
         else:
             weights = room[: self._integers.size].reshape(self._integers.shape)
-            np.multiply(self._integers, self._scales, out=weights)
+            np.copyto(weights, self._integers)
             product = np.ascontiguousarray((weights @ rows.T).T)
         product = product[:count]
+        product *= self._scales
         product += self._bias
         return product
 
@@ -603,7 +604,8 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 def _floats(arrays: "dict[str, NDArray[np.generic]]", name: str) -> "Vectors":
     import numpy as np
 
-    return np.array(arrays[name], np.float32)
+    # Without a copy, where the byte order of the file is that of the machine.
+    return np.asarray(arrays[name], np.float32)
 
 
 def _open_weights(path: Path) -> "dict[str, NDArray[np.generic]]":
@@ -617,7 +619,7 @@ def _open_weights(path: Path) -> "dict[str, NDArray[np.generic]]":
         arrays: dict[str, NDArray[np.generic]] = {}
         start = len(MAGIC)
         for section in LAYOUT:
-            size = int(np.prod(section.shape)) * np.dtype(section.kind).itemsize
+            size = math.prod(section.shape) * np.dtype(section.kind).itemsize
             arrays[section.name] = whole[start : start + size].view(section.kind).reshape(section.shape)
             start += -(-size // 64) * 64
     except (OSError, ValueError) as error:
