@@ -121,7 +121,8 @@ def test_a_search_loads_no_masked_arrays(tmp_path: Path):
     with satchel.open(path, embedder="static") as bag:
         bag.add_many([satchel.Draft(f"turn {each} of the talk", session="s1", speaker="Ana") for each in range(30)])
     script = (
-        f"import satchel, sys\nwith satchel.open({str(path)!r}) as bag: print(len(bag.search('What did Ana say of the talk?')))\n"
+        f"import satchel, sys\nwith satchel.open({str(path)!r}) as bag:\n"
+        "    print(len(bag.search('What did Ana say of the talk?')))\n"
         "print('numpy' in sys.modules, 'numpy.ma' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
