@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from bench.encoder_table import Floats, quantized
+from bench.encoder_table import Floats, quantized_to_four_bits
 from satchel.embed.static import MAGIC, TABLE_SHAPE, table_path
 
 WEIGHTS = "wordllama/weights/l2_supercat_256.safetensors"
@@ -31,8 +31,8 @@ def read_vectors(data: bytes) -> Floats:
 
 def packed(vectors: Floats) -> bytes:
     """Return the bytes of the table."""
-    integers, scales = quantized(vectors)
-    return MAGIC + scales.astype("<f4").tobytes() + integers.astype("<i1").tobytes()
+    rows, scales = quantized_to_four_bits(vectors)
+    return MAGIC + scales.astype("<f4").tobytes() + rows.tobytes()
 
 
 def main(wheel: str, file: str | None = None) -> None:

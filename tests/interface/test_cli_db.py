@@ -335,7 +335,7 @@ def test_without_psycopg_it_says_what_to_install(command: Command, monkeypatch: 
         said = command(*words, "--db", f"postgresql://u:{MARKER}@h/d")
         assert (
             said.line
-            == "satchel: a store on a server needs psycopg: `pip install '.[postgres]'` in the folder of Satchel\n"
+            == "satchel: a store on a server needs the extra 'postgres'; run: pip install 'satchel[postgres]'\n"
         )
         assert said.code == 2
 

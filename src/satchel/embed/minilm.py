@@ -1,6 +1,7 @@
 """`minilm`, the default embedder: the sentence encoder all-MiniLM-L6-v2 in numpy, with its tokenizer."""
 
 import contextlib
+import math
 import os
 import threading
 import unicodedata
@@ -278,6 +279,8 @@ _BATCHES_UNCONVERTED = 4
 # Enough tokens for BLAS to be efficient, and few enough for the processor's cache.
 _TOKENS_AT_ONCE = 1_024
 _ROWS_AT_ONCE = 16
+# Faster than one multiplication of all integers, for which numpy converts them in small pieces.
+_CONVERTED_AT_ONCE = 1 << 15
 # For fewer rows OpenBLAS has other code, whose rounding depends on the order in which a matrix is stored.
 _FEWEST_ROWS = 4
 
@@ -451,9 +454,9 @@ class _Layer:
 
 
 class _Matrix:
-    """A linear layer: a matrix and a bias.
+    """A linear layer: a matrix of integers, the scale of each of its rows, and a bias.
 
-    The weights are converted to floats for each product, until `convert` keeps the floats. The result is the same
+    The integers are converted to floats for each product, until `convert` keeps the floats. The result is the same
     to the bit. A process that embeds one query, such as a command, is done before converting all would be.
     """
 
@@ -484,11 +487,19 @@ class _Matrix:
             product = rows @ self._floats
         else:
             weights = room[: self._integers.size].reshape(self._integers.shape)
-            np.multiply(self._integers, self._scales, out=weights)
+            self._convert_into(weights)
             product = np.ascontiguousarray((weights @ rows.T).T)
         product = product[:count]
         product += self._bias
         return product
+
+    def _convert_into(self, weights: "Vectors") -> None:
+        """Write the weights as floats, a few rows at a time: both steps then find them in the processor's cache."""
+        rows = _CONVERTED_AT_ONCE // weights.shape[1]
+        for start in range(0, len(weights), rows):
+            block = weights[start : start + rows]
+            block[:] = self._integers[start : start + rows]
+            block *= self._scales[start : start + rows]
 
 
 class _Norm:
@@ -603,7 +614,8 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 def _floats(arrays: "dict[str, NDArray[np.generic]]", name: str) -> "Vectors":
     import numpy as np
 
-    return np.array(arrays[name], np.float32)
+    # Without a copy, where the byte order of the file is that of the machine.
+    return np.asarray(arrays[name], np.float32)
 
 
 def _open_weights(path: Path) -> "dict[str, NDArray[np.generic]]":
@@ -617,7 +629,7 @@ def _open_weights(path: Path) -> "dict[str, NDArray[np.generic]]":
         arrays: dict[str, NDArray[np.generic]] = {}
         start = len(MAGIC)
         for section in LAYOUT:
-            size = int(np.prod(section.shape)) * np.dtype(section.kind).itemsize
+            size = math.prod(section.shape) * np.dtype(section.kind).itemsize
             arrays[section.name] = whole[start : start + size].view(section.kind).reshape(section.shape)
             start += -(-size // 64) * 64
     except (OSError, ValueError) as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError
 from satchel.model.checks import expanded
+from satchel.model.extras import missing_extra
 
 if TYPE_CHECKING:
     from satchel.embed.embedder import Vectors
@@ -69,10 +70,9 @@ def _load(model: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
-        raise EmbedderError(
-            f"the embedder sentence-transformers:{model} needs a package that is not installed: "
-            "`pip install '.[sentence-transformers]'` in the folder of Satchel"
-        ) from error
+        # Also if it is there and a package that it is built on is not, such as torch.
+        wanted = missing_extra("sentence-transformers", f"the embedder sentence-transformers:{model}")
+        raise EmbedderError(wanted) from error
     try:
         return SentenceTransformer(_in_wheel(model), local_files_only=True)
     except (OSError, ValueError, RuntimeError, KeyError) as error:

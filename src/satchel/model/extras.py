@@ -9,17 +9,21 @@ from satchel.errors import SatchelError
 __all__ = ["is_installed", "missing_extra", "needs_extra"]
 
 _PACKAGES = {
+    "postgres": ("psycopg",),
     "serve": ("anyio", "httpx2", "jwt", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn"),
 }
 
 
 @contextlib.contextmanager
 def needs_extra(extra: str, what: str, *, raises: type[SatchelError] = SatchelError) -> Iterator[None]:
-    """Turn the error of an import of a package of this extra into one line that says how to install it."""
+    """Turn the error of an import of a package of this extra into one line that says how to install it.
+
+    A package may be there without a part that it needs, as psycopg without libpq. Its error then names no module.
+    """
     try:
         yield
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in _PACKAGES[extra]:
+        if error.name and error.name.partition(".")[0] not in _PACKAGES[extra]:
             raise
         raise raises(missing_extra(extra, what)) from None
 

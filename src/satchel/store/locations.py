@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,14 +164,8 @@ def _parsed(url: str) -> "Address":
     return parse_address(url)
 
 
-@contextlib.contextmanager
-def _needing_psycopg() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        # The name is missing if psycopg does not find libpq.
-        if (error.name or "psycopg").partition(".")[0] != "psycopg":
-            raise
-        raise InputError(
-            "a store on a server needs psycopg: `pip install '.[postgres]'` in the folder of Satchel"
-        ) from None
+def _needing_psycopg() -> contextlib.AbstractContextManager[None]:
+    # Imported here: servers load this module before they answer their client.
+    from satchel.model.extras import needs_extra
+
+    return needs_extra("postgres", "a store on a server", raises=InputError)

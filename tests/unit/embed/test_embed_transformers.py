@@ -31,7 +31,7 @@ def minilm():
 
 def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(EmbedderError, match=r"pip install '.\[sentence-transformers\]'") as failed:
+    with pytest.raises(EmbedderError, match=r"pip install 'satchel\[sentence-transformers\]'") as failed:
         resolve_embedder("sentence-transformers:BAAI/bge-small-en").embed(["hello"])
     assert "\n" not in str(failed.value)
 
