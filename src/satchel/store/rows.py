@@ -80,16 +80,13 @@ def scope_columns(scope: Scope) -> tuple[str, str, str, str, str]:
     )
 
 
-def _of_type(*types: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(Memory) if field.type in types)
-
-
 _READ = (*_PLAIN, *_USES)
 _BEGIN = len(COLUMNS) - len(_PLAIN)
 _END = _BEGIN + len(_READ)
 # Stored in another form than the field's: times in microseconds, names and objects as JSON, booleans as 0 or 1.
+_TYPES: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(Memory)}
 _TIMES_AT, _NAMES_AT, _OBJECTS_AT, _TRUTHS_AT = (
-    tuple(place for place, name in enumerate(_READ) if name in _of_type(*types))
+    tuple(place for place, name in enumerate(_READ) if _TYPES[name] in types)
     for types in ((datetime, datetime | None), (tuple[str, ...],), (dict[str, Any],), (bool,))
 )
 _COUNT_AT = _READ.index("access_count")
