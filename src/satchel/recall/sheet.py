@@ -83,8 +83,10 @@ class Sheet:
     @property
     def nbytes(self) -> int:
         """The bytes of the arrays of this sheet, without ids."""
-        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
-        arrays += [each for value in self.__dict__.values() if isinstance(value, list | tuple) for each in value]
+        # A copy: another thread may be computing something for its question meanwhile.
+        values = list(self.__dict__.values())
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        arrays += [each for value in values if isinstance(value, list | tuple) for each in value]
         return self._column_bytes + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
 
     @cached_property

@@ -162,3 +162,18 @@ def test_a_machine_is_known_by_how_it_is_called():
 def test_an_empty_sheet_has_columns_of_nothing():
     sheet = Sheet.of([])
     assert (sheet.size, sheet.frequencies((1,)).tolist(), sheet.beside(np.zeros(0), 1).tolist()) == (0, [], [])
+
+
+def test_bytes_are_counted_while_another_thread_computes_more():
+    """What stands for the other thread computes something whenever its own bytes are looked at."""
+    sheet = Sheet.of([trace(1), trace(2)])
+
+    class Other:
+        @property
+        def __class__(self) -> type:
+            vars(sheet)[f"computed {len(vars(sheet))}"] = np.zeros(3)
+            return object
+
+    vars(sheet)["other"] = Other()
+    before = sheet.nbytes
+    assert sheet.nbytes > before
