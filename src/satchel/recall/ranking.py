@@ -73,7 +73,7 @@ def gather(
     """
     if kept is not None:
         if kept.size > SMALL:
-            source = _Kept(store, where, kept)
+            source = _InMemory(store, where, kept)
             return _gather_by_index(store, question, where, source, wanted=wanted, derived=kept.derived)
         if kept.whole is None:
             kept.whole = Sheet(kept.columns, kept.rows)
@@ -146,7 +146,7 @@ class _Queried:
 SPARE_MATCHES = 300
 
 
-class _Kept:
+class _InMemory:
     """Reads kept columns, and of the store only its full-text index."""
 
     def __init__(self, store: SearchStore, where: Filter, selection: Selection) -> None:
@@ -182,8 +182,8 @@ def _gather_by_index(
     keys = list(dict.fromkeys(_by_index(store, question, where, source, wanted=wanted)))
     related, _ = spread(store, where, dict.fromkeys(keys[:SEEDS], 1.0))
     keys = list(dict.fromkeys([*keys, *related]))
-    columns, rows, *joined = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
-    sheet = Sheet(columns, rows, (joined[0], joined[1]))
+    found = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
+    sheet = Sheet(found.columns, found.rows, (found.before, found.after))
     words = Lexical(sheet, question.terms)
     words.weigh(total, np.maximum(np.array(counts, np.int64), words.counts))
     return Evidence(store, where, sheet, question, words, derived)
