@@ -13,7 +13,7 @@ from embedding_server import DIMENSIONS, Server, plain_environment, server, stat
 from in_step import Letters, differences
 from satchel import Draft, Satchel
 from satchel.errors import EmbedderError
-from satchel.recall.indexer import PAUSE_SECONDS, Indexer
+from satchel.recall.indexer import LONGEST_KEPT, PAUSE_SECONDS, QUESTIONS_KEPT, Indexer
 from satchel.store.contract import Embedding
 from satchel.store.locations import open_store
 from satchel.text.tokens import DEFAULT_COUNTER, counter
@@ -142,6 +142,72 @@ def test_an_embedder_that_fails_costs_no_memory(location: Path | str, clock: Clo
         bag.import_([b'{"text": "plum"}\n'])
         assert waiting(bag) == ["pear trees", "plum"]
         assert differences(bag) == []
+
+
+class Asked(Letters):
+    """Notes what it embeds, and always returns the same array."""
+
+    name = "asked"
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._rows = np.zeros((0, self.dimensions), np.float32)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.texts += texts
+        rows = super().embed(texts)
+        if len(self._rows) != len(rows):
+            self._rows = rows
+        self._rows[:] = rows
+        return self._rows
+
+
+def test_a_question_that_is_asked_again_is_embedded_once(location: Path | str):
+    embedder = Asked()
+    with satchel.open(location, embedder=embedder) as bag:
+        bag.add("apple")
+        embedder.texts.clear()
+        before = [(hit.memory.text, hit.score) for hit in bag.search("which apple")]
+        bag.search("another question")
+        bag.context("which apple", token_budget=200)
+        assert [(hit.memory.text, hit.score) for hit in bag.search("which apple")] == before
+        assert embedder.texts == ["which apple", "another question"]
+
+
+def test_the_question_of_another_org_is_embedded_again(location: Path | str):
+    embedder = Asked()
+    with satchel.open(location, embedder=embedder) as bag:
+        views = [bag.scoped(org="one"), bag.scoped(org="two")]
+        for view in views:
+            view.add("apple")
+        embedder.texts.clear()
+        for view in (*views, *views):
+            view.search("which apple")
+        assert embedder.texts == ["which apple"] * 2
+
+
+def test_only_the_last_questions_are_kept_and_no_long_ones(location: Path | str):
+    embedder = Asked()
+    with satchel.open(location, embedder=embedder) as bag:
+        bag.add("apple")
+        questions = [f"apple {number}" for number in range(QUESTIONS_KEPT)]
+        for question in (*questions, questions[0], "one more apple"):
+            bag.search(question)
+        embedder.texts.clear()
+        for question in (questions[0], questions[1], "apple " * LONGEST_KEPT, "apple " * LONGEST_KEPT):
+            bag.search(question)
+        assert [text[:8] for text in embedder.texts] == ["apple 1", "apple ap", "apple ap"]
+
+
+def test_a_question_is_embedded_again_by_another_embedder(location: Path | str):
+    with satchel.open(location, embedder="static") as bag:
+        bag.add("apple")
+        bag.search("which apple")
+        embedder = Asked()
+        bag.reembed(embedder)
+        embedder.texts.clear()
+        bag.search("which apple")
+        assert embedder.texts == ["which apple"]
 
 
 def test_after_a_failure_the_embedder_is_left_alone_for_a_while(location: Path | str, clock: Clock):

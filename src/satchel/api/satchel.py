@@ -980,7 +980,7 @@ class Satchel:
         self.counter.count("warm")
         # Nobody has asked for anything yet that a server may be told.
         if not (self.embedder or "").startswith("openai:"):
-            self._indexer.query_vector("warm")
+            self._indexer.query_vector("warm", org=self.scope.org)
         if whole:
             self.counter.load()
             with self._store.reading(self.scope.org):

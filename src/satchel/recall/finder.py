@@ -96,7 +96,7 @@ def find(
     ranked = Ranked([])
     pinned: Sequence[Memory] = ()
     if question.terms or question.times:
-        vector = indexer.query_vector(query) if question.terms else None
+        vector = indexer.query_vector(query, org=where.scope.org) if question.terms else None
         # Afterwards, because the store may have another embedder by now.
         embedder = indexer.embedder.name if indexer.embedder else "none"
         if vector is not None and has_useful_vectors(embedder, latin=question.latin):

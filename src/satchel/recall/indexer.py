@@ -8,12 +8,14 @@ import shlex
 import threading
 import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from satchel.embed.embedder import DEFAULT_EMBEDDER, Embedder, passages_inline, resolve_embedder
 from satchel.errors import EmbedderError, InputError, StoreError
 from satchel.model.memory import Memory, Scope
+from satchel.model.scope_fields import DEFAULT_ORG
 from satchel.store import index
 from satchel.store.contract import Embedded, Embedding
 from satchel.store.store import Store
@@ -145,6 +147,10 @@ PASSAGES_AT_ONCE = 16
 PAST_PASSAGES = 2_000
 PAST_PASSAGES_SLOW = 48
 PAST_CACHED = 4_000
+# How many vectors of questions are kept, and how long such a question may be. An agent often asks for a context
+# with the question that it has just searched for.
+QUESTIONS_KEPT = 64
+LONGEST_KEPT = 2_000
 
 
 MEGABYTE = 10**6
@@ -196,6 +202,7 @@ class Indexer:
         self._resumed = False
         self._tried: list[int] = []
         self._past: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        self._questions: OrderedDict[tuple[str, str, str], NDArray[np.float32]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._columns: list[ColumnCache] = []
         self.embedder = self._choose_embedder(wanted)
@@ -276,14 +283,14 @@ class Indexer:
         self.trouble = None
         return embedded
 
-    def query_vector(self, query: str) -> "NDArray[np.float32] | None":
+    def query_vector(self, query: str, *, org: str = DEFAULT_ORG) -> "NDArray[np.float32] | None":
         """Return the vector of a question; None if there is no embedder or it fails."""
         recorded = self._recorded()
         embedder = self._ready(recorded)
         if embedder is None or recorded is None or recorded.name != embedder.name or not recorded.dimensions:
             return None
         try:
-            vector = _checked(embedder.embed([query]), embedder, count=1)[0]
+            vector = self._question_vector(embedder, query, org)
         except EmbedderError as error:
             self._pause(error)
             return None
@@ -292,6 +299,29 @@ class Indexer:
             self._resumed = True
             self._resume(embedder)
         return vector if len(vector) == recorded.dimensions and vector.any() else None
+
+    def _question_vector(self, embedder: Embedder, query: str, org: str) -> "NDArray[np.float32]":
+        """Return the vector of a question, from the last questions of the org if it is one of them.
+
+        Orgs do not share them: the time of an answer would tell what another org has asked.
+        """
+        key = (org, embedder.name, query)
+        kept = self._questions.get(key)
+        if kept is not None:
+            # Another thread may have removed it.
+            with contextlib.suppress(KeyError):
+                self._questions.move_to_end(key)
+            return kept
+        vector: NDArray[np.float32] = _checked(embedder.embed([query]), embedder, count=1)[0]
+        if len(query) <= LONGEST_KEPT:
+            # A copy: the embedder may use its array again.
+            vector = vector.copy()
+            vector.setflags(write=False)
+            self._questions[key] = vector
+            if len(self._questions) > QUESTIONS_KEPT:
+                with contextlib.suppress(KeyError):
+                    self._questions.popitem(last=False)
+        return vector
 
     def past_vectors(self, memories: Sequence[Memory]) -> Mapping[str, tuple[bytes, bytes]]:
         """Return vectors by passage for texts that the store no longer has; the first memories come first.
