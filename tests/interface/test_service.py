@@ -373,6 +373,13 @@ def test_everyone_may_ask_how_it_is_and_what_it_offers(service: Served):
     }
 
 
+def test_an_object_in_a_query_is_described_as_one_parameter_of_json(service: Served):
+    described = service.ask("GET", "/openapi.json", token=None).value
+    parameters = {each["name"]: each for each in described["paths"]["/v1/memories"]["get"]["parameters"]}
+    assert parameters["metadata"]["content"]["application/json"]["schema"]["type"] == "object"
+    assert parameters["limit"]["schema"]["type"] == "integer"
+
+
 def test_metrics_count_calls_and_tokens_and_are_for_who_may_see_them(service: Served, reader: str, watcher: str):
     service.done("POST", "/v1/context", {"query": "anything", "token_budget": 321})
     for token in (service.token, reader):

@@ -243,7 +243,16 @@ def _parameters(query: type[msgspec.Struct] | None) -> list[dict[str, Any]]:
         return []
     _, components = msgspec.json.schema_components([query], ref_template=_REFS)
     properties: dict[str, Any] = components[query.__name__]["properties"]
-    return [{"name": name, "in": "query", "schema": _present(schema)} for name, schema in properties.items()]
+    return [{"name": name, "in": "query", **_form(_present(schema))} for name, schema in properties.items()]
+
+
+def _form(schema: dict[str, Any]) -> dict[str, Any]:
+    """An object is one parameter, written as JSON. Only described as content, it is not sent key by key."""
+    return (
+        {"content": {"application/json": {"schema": schema}}}
+        if schema.get("type") == "object"
+        else {"schema": schema}
+    )
 
 
 def _present(schema: dict[str, Any]) -> dict[str, Any]:
