@@ -16,8 +16,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from satchel.embed.four_bits import GROUP, HIGHEST_FACTOR, LOWEST, packed_rows
-from satchel.embed.minilm import HEADS, LAYERS, LAYOUT, MAGIC, POSITIONS, WIDTH, vocabulary_path, weights_path
+from satchel.embed.minilm import (
+    HEADS,
+    LAYERS,
+    LAYOUT,
+    MAGIC,
+    POSITIONS,
+    WIDTH,
+    WORD_BITS,
+    vocabulary_path,
+    weights_path,
+)
+from satchel.embed.packed_table import GROUP, Packing
 from satchel.text.mapped_vocabulary import packed_vocabulary
 
 Floats = NDArray[np.float32]
@@ -25,7 +35,7 @@ Floats = NDArray[np.float32]
 # Candidate fractions of a row's largest weight to map to the largest integer; the one with the smallest squared
 # error is used.
 _PEAKS = np.linspace(0.70, 1.0, 31)
-_PEAKS_IN_FOUR_BITS = np.linspace(0.75, 1.05, 13)
+_PEAKS_OF_GROUPS = np.linspace(0.75, 1.05, 13)
 _ROWS_AT_ONCE = 2_000
 
 
@@ -57,52 +67,56 @@ def quantized(matrix: Floats) -> tuple[NDArray[np.int8], Floats]:
     return whole, scales[:, 0].astype(np.float32)
 
 
-def quantized_to_four_bits(matrix: Floats) -> tuple[NDArray[np.uint8], Floats]:
-    """Quantize as `satchel.embed.four_bits` describes, and return the packed rows with their scale factors.
+def quantized_and_packed(matrix: Floats, packing: Packing) -> tuple[NDArray[np.uint8], Floats]:
+    """Quantize as `satchel.embed.packed_table` describes, and return the packed rows with their scale factors.
 
     All factors of a group are tried with each candidate for the scale of its row.
     """
-    parts = [_in_four_bits(matrix[start : start + _ROWS_AT_ONCE]) for start in range(0, len(matrix), _ROWS_AT_ONCE)]
+    starts = range(0, len(matrix), _ROWS_AT_ONCE)
+    parts = [_quantized_part(matrix[start : start + _ROWS_AT_ONCE], packing) for start in starts]
     return np.concatenate([packed for packed, _ in parts]), np.concatenate([scales for _, scales in parts])
 
 
-def _in_four_bits(matrix: Floats) -> tuple[NDArray[np.uint8], Floats]:
+def _quantized_part(matrix: Floats, packing: Packing) -> tuple[NDArray[np.uint8], Floats]:
     groups = matrix.astype(np.float64).reshape(len(matrix), -1, GROUP)
     peaks = np.abs(groups).max(axis=(1, 2))
     best = np.full(len(groups), np.inf)
     scales, factors = np.ones(len(groups)), np.ones(groups.shape[:2])
-    for share in _PEAKS_IN_FOUR_BITS:
-        tried = np.where(peaks > 0, peaks * share / (-LOWEST * HIGHEST_FACTOR), 1)
-        of_scale, errors = _best_factors(groups, tried)
+    for share in _PEAKS_OF_GROUPS:
+        tried = np.where(peaks > 0, peaks * share / (-packing.lowest * packing.highest_factor), 1)
+        of_scale, errors = _best_factors(groups, tried, packing)
         better = errors < best
         best[better], scales[better], factors[better] = errors[better], tried[better], of_scale[better]
     # Rounded as they are stored, so that the numbers fit them.
     scales = scales.astype(np.float32).astype(np.float64)
-    whole = _whole(groups, (scales[:, None] * factors)[:, :, None]).astype(np.int8)
-    return packed_rows(whole.reshape(matrix.shape), factors.astype(np.int8)), scales.astype(np.float32)
+    whole = _whole(groups, (scales[:, None] * factors)[:, :, None], packing).astype(np.int8)
+    return packing.packed(whole.reshape(matrix.shape), factors.astype(np.int8)), scales.astype(np.float32)
 
 
-def _best_factors(groups: NDArray[np.float64], scales: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+def _best_factors(
+    groups: NDArray[np.float64], scales: NDArray[np.float64], packing: Packing
+) -> tuple[NDArray[np.float64], ...]:
     """Return the factor of each group with the smallest squared error, and the sum of the errors in each row."""
     best = np.full(groups.shape[:2], np.inf)
     factors = np.ones(groups.shape[:2])
-    for factor in range(1, HIGHEST_FACTOR + 1):
+    for factor in range(1, packing.highest_factor + 1):
         steps = (scales * factor)[:, None, None]
-        errors = ((_whole(groups, steps) * steps - groups) ** 2).sum(axis=2)
+        errors = ((_whole(groups, steps, packing) * steps - groups) ** 2).sum(axis=2)
         better = errors < best
         best[better], factors[better] = errors[better], factor
     return factors, best.sum(axis=1)
 
 
-def _whole(groups: NDArray[np.float64], steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    whole: NDArray[np.float64] = np.clip(np.rint(groups / steps), LOWEST, -LOWEST - 1)
+def _whole(groups: NDArray[np.float64], steps: NDArray[np.float64], packing: Packing) -> NDArray[np.float64]:
+    whole: NDArray[np.float64] = np.clip(np.rint(groups / steps), packing.lowest, -packing.lowest - 1)
     return whole
 
 
 def arranged(tensors: dict[str, Floats]) -> dict[str, NDArray[np.generic]]:
     """Return the arrays of `LAYOUT` by name."""
     arrays: dict[str, NDArray[np.generic]] = {}
-    arrays["words.weight"], arrays["words.scale"] = quantized(tensors["embeddings.word_embeddings.weight"])
+    words = tensors["embeddings.word_embeddings.weight"]
+    arrays["words.weight"], arrays["words.scale"] = quantized_and_packed(words, WORD_BITS)
     # A single text always has token type 0.
     types = tensors["embeddings.token_type_embeddings.weight"][0]
     arrays["positions"] = tensors["embeddings.position_embeddings.weight"][:POSITIONS] + types
@@ -133,7 +147,8 @@ def _add_layer(arrays: dict[str, NDArray[np.generic]], name: str, tensors: dict[
 def _add_matrix(
     arrays: dict[str, NDArray[np.generic]], name: str, weight: Floats, bias: Floats, factors: Floats
 ) -> None:
-    arrays[f"{name}.weight"], scales = quantized(weight)
+    whole, scales = quantized(weight)
+    arrays[f"{name}.weight"] = whole.T
     arrays[f"{name}.scale"] = scales * factors
     arrays[f"{name}.bias"] = bias
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from bench.encoder_table import Floats, quantized_to_four_bits
+from bench.encoder_table import Floats, quantized_and_packed
+from satchel.embed.packed_table import FOUR_BITS
 from satchel.embed.static import MAGIC, TABLE_SHAPE, table_path
 
 WEIGHTS = "wordllama/weights/l2_supercat_256.safetensors"
@@ -31,7 +32,7 @@ def read_vectors(data: bytes) -> Floats:
 
 def packed(vectors: Floats) -> bytes:
     """Return the bytes of the table."""
-    rows, scales = quantized_to_four_bits(vectors)
+    rows, scales = quantized_and_packed(vectors, FOUR_BITS)
     return MAGIC + scales.astype("<f4").tobytes() + rows.tobytes()
 
 

@@ -1,8 +1,8 @@
 """`static`: the mean of WordLlama's word vectors. It needs no network and runs no model.
 
-The vectors are a table inside the package: four bits for each number (`embed.four_bits`) and one scale per token,
-memory-mapped, made from the package `wordllama` by `bench/static_table.py`. The vocabulary is that of Llama 2,
-which splintr has.
+The vectors are a table inside the package: four bits for each number (`embed.packed_table`) and one scale per
+token, memory-mapped, made from the package `wordllama` by `bench/static_table.py`. The vocabulary is that of
+Llama 2, which splintr has.
 """
 
 import threading
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.embed.embedder import unit_rows
-from satchel.embed.four_bits import packed_width, unpacked_rows
+from satchel.embed.packed_table import FOUR_BITS
 from satchel.errors import EmbedderError
 from satchel.model.checks import repair_surrogates
 
@@ -114,7 +114,7 @@ class _Words(dict[str, bytes]):
     def _convert(self, tokens: list[int]) -> None:
         """Convert vectors to float32 when needed: a query needs a few, many texts need all."""
         if len(self._converted) < _CONVERTED_SINGLY:
-            self.vectors[tokens] = unpacked_rows(self._packed[tokens]) * self._scales[tokens]
+            self.vectors[tokens] = FOUR_BITS.unpacked(self._packed[tokens], _DIMENSIONS) * self._scales[tokens]
             self._converted.update(tokens)
         else:
             self.convert_all()
@@ -124,7 +124,7 @@ class _Words(dict[str, bytes]):
         if len(self._converted) < _TOKENS:
             for start in range(0, _TOKENS, _CONVERTED_AT_ONCE):
                 rows = slice(start, start + _CONVERTED_AT_ONCE)
-                self.vectors[rows] = unpacked_rows(self._packed[rows]) * self._scales[rows]
+                self.vectors[rows] = FOUR_BITS.unpacked(self._packed[rows], _DIMENSIONS) * self._scales[rows]
             self._converted.update(range(_TOKENS))
 
 
@@ -143,7 +143,7 @@ def _open_table(path: Path) -> "tuple[Vectors, NDArray[np.uint8]]":
         if bytes(whole[: len(MAGIC)]) != MAGIC:
             raise ValueError("it does not start with the expected header")
         start = len(MAGIC) + 4 * _TOKENS
-        return whole[len(MAGIC) : start].view("<f4"), whole[start:].reshape(_TOKENS, packed_width(_DIMENSIONS))
+        return whole[len(MAGIC) : start].view("<f4"), whole[start:].reshape(_TOKENS, FOUR_BITS.width(_DIMENSIONS))
     except (OSError, ValueError) as error:
         raise EmbedderError(f"the vectors of the embedder static cannot be read from {path}: {error}") from error
 
