@@ -4,17 +4,22 @@ Text in scripts without spaces, such as Chinese, is split into single characters
 """
 
 import itertools
+import os
 import re
 import sys
 import threading
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from satchel.model.checks import repair_surrogates
 from satchel.model.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    import apsw
 
 __all__ = [
     "QUESTION_WORDS",
@@ -109,11 +114,9 @@ tell say please show give know let ok hey hi thanks
 QUESTION_WORDS = frozenset(_QUESTION.split())
 
 _ASCII_WORD = lazy_pattern(r"[a-z0-9]+")
-# FTS5 does not stem tokens with more or fewer bytes than this.
-_LONGEST, _SHORTEST = 64, 3
+# FTS5 does not stem tokens with more bytes than this.
+_LONGEST = 64
 _MOST_CACHED = 1 << 16
-# A vowel followed by a consonant: "technolog" has one before its "log", "biolog" has none.
-_SYLLABLE = lazy_pattern(r"(?:[aeiou]|(?<=[^aeiou])y)[^aeiou]")
 # Variants of a letter that lower() does not unify.
 _VARIANTS = str.maketrans("ςµſ", "σμs")
 
@@ -124,15 +127,11 @@ class _Stems(dict[str, str]):
     """Cache of stems by word."""
 
     def __missing__(self, word: str) -> str:
-        if not _SHORTEST <= len(word if word.isascii() else word.encode()) <= _LONGEST:
+        if len(word) > _LONGEST:
             return word
         if len(self) >= _MOST_CACHED:
             self.clear()
-        # FTS5 counts bytes and the stemmer letters, so each byte is passed as one letter.
-        found = (
-            _porter(word) if word.isascii() else _porter(word.encode().decode("latin-1")).encode("latin-1").decode()
-        )
-        self[word] = found
+        self[word] = found = _stemmed(word)
         return found
 
 
@@ -216,25 +215,28 @@ def _marks() -> re.Pattern[str]:
     return re.compile(r"(?<=[a-z])[\u0300-\u036f]+")
 
 
-def _porter(word: str) -> str:
-    # The stemmer has state, so only one thread may use it at a time.
+def _stemmed(word: str) -> str:
+    import apsw
+
+    # A connection and its tokenizer serve one thread at a time.
     with _lock:
-        porter = _stemmer()
-        found = porter(word)
-        # FTS5 applies two rules that Porter added later: -bli to -ble, and -logi to -log.
-        if not found.endswith("i"):
-            return found
-        if found.endswith("bli") and _SYLLABLE.search(found, 0, len(found) - 3):
-            found = porter(found[:-1] + "e")
-        elif found.endswith("logi") and _SYLLABLE.search(found, 0, len(found) - 4):
-            found = porter(found[:-1])
-    return found
+        found = _tokenizer()(
+            word.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+        )
+    stems = [str(each) for each in found]
+    # FTS5 may know fewer letters than Python, and find no word or several in one.
+    return stems[0] if len(stems) == 1 else word
 
 
 @cache
-def _stemmer() -> Callable[[str], str]:
+def _tokenizer() -> "apsw.FTS5Tokenizer":
+    """Return the tokenizer of the full-text index. Its stems are those of the index, whatever the store."""
     # Imported when first used: opening a store does not need stems.
-    from Stemmer import Stemmer
+    import apsw
 
-    stem_word: Callable[[str], str] = Stemmer("porter", 0).stemWord
-    return stem_word
+    return apsw.Connection(":memory:").fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+
+
+if hasattr(os, "register_at_fork"):
+    # No thread uses the tokenizer while a process forks, so that the child can use it.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
