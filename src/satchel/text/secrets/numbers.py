@@ -78,9 +78,9 @@ _LONGEST_CACHED = 32
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
     text = part.text
-    # Of so many words in a row, one is in the first of these places, or a multiple of it.
-    some = _are_seed_words(part.words[_LEAST - 1 :: _LEAST])
-    if True in some and _IN_A_ROW in _are_seed_words(part.words):
+    # Of so many words in a row, one has such a place.
+    some = part.words[_LEAST - 1 :: _LEAST]
+    if True in map(_known_words.__getitem__, some) and _IN_A_ROW in _are_seed_words(part.words):
         # A phrase may start with the very first word, and each must have a character before it.
         for run in _RUN.finditer(f" {text}"):
             yield from _phrases(text, run.start(), run.end() - 1)

@@ -13,8 +13,7 @@ _LETTERS = bytes(byte if chr(byte).isalpha() else 32 for byte in range(128)) + b
 _NO_SIGNS = bytes(byte for byte in range(128) if chr(byte).isalnum() or chr(byte).isspace())
 # Letters of other languages, without the dashes, quotes and ellipses that English texts have, too.
 _FOREIGN = lazy_pattern("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
-_SHORTEST_STEM = 3
-_STEM = re.compile(rf"[a-z]{{{_SHORTEST_STEM},}}")
+_STEM = re.compile(r"[a-z]{3,}")
 _SIGN = re.compile(r"[^a-z0-9\s]")
 
 _WORDS_CACHED = 1 << 16
@@ -62,13 +61,13 @@ class _KnownWords:
 
     def __init__(self) -> None:
         self._by_start: dict[tuple[str, ...], list[str]] = {}
-        """The stems by their first letters."""
+        """The stems by their first three letters, which each has at least."""
         self._known: set[bytes] = set()
         self._stems_of: dict[bytes, tuple[str, ...]] = {}
         """The known words with stems."""
 
     def add_stem(self, stem: str) -> None:
-        near = self._by_start.setdefault(tuple(stem[:_SHORTEST_STEM]), [])
+        near = self._by_start.setdefault(tuple(stem[:3]), [])
         if stem not in near:
             near.append(stem)
             self.forget()
@@ -96,7 +95,7 @@ class _KnownWords:
 
     def _stems_within(self, word: str) -> tuple[str, ...]:
         # Few stems start with the same letters, so this takes less time than to look for each of them.
-        starts = zip(*(word[place:] for place in range(_SHORTEST_STEM)), strict=False)
+        starts = zip(word, word[1:], word[2:], strict=False)
         near = self._by_start.keys() & starts
         return tuple(stem for start in near for stem in self._by_start[start] if stem in word) if near else ()
 
@@ -154,4 +153,6 @@ class HintIndex:
 
     def present(self, part: Searched) -> list[int]:
         """Return the numbers of the groups of which the text contains a hint, in order."""
-        return sorted({number for index, number in part.hinted if index is self}) if part.hinted else []
+        if not part.hinted:
+            return []
+        return sorted({number for index, number in part.hinted if index is self})
