@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-
 from bench import masking_samples
 from bench.masking import unseen_samples
 from bench.masking_samples import samples
+
 from satchel.text.redact import redact
 from satchel.text.secrets import numbers, searched
 from satchel.text.secrets.searched import HintIndex

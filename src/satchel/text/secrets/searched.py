@@ -88,9 +88,10 @@ class _KnownWords:
         if len(word) <= _LONGEST_CACHED:
             if len(self._known) >= _WORDS_CACHED:
                 self.forget()
-            self._known.add(word)
+            # In this order, so that whatever interrupts it, no known word lacks its stems.
             if stems:
                 self._stems_of[word] = stems
+            self._known.add(word)
         return stems
 
     def _stems_within(self, word: str) -> tuple[str, ...]:
