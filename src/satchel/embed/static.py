@@ -59,14 +59,19 @@ class StaticEmbedder:
             words.convert_all()
         tokens_of, vectors_of = words.__getitem__, words.vectors.take
         rows = np.zeros((len(texts), _DIMENSIONS), np.float32)
-        # One text at a time: its vectors stay in the processor's cache, which is several times faster than
-        # collecting those of many texts for `np.add.reduceat`.
+        found = np.empty((0, _DIMENSIONS), np.float32)
+        # One text at a time, with the same memory for the vectors of each: it stays in the processor's cache, which
+        # is several times faster than collecting those of many texts for `np.add.reduceat`.
         for row, text in zip(rows, texts, strict=True):
             tokens = np.frombuffer(b"".join(map(tokens_of, text.split())), np.uint16)
-            if len(tokens) <= _TOKENS_AT_ONCE:
-                np.add.reduce(vectors_of(tokens, 0), 0, out=row)
+            count = len(tokens)
+            if count <= _TOKENS_AT_ONCE:
+                if count > len(found):
+                    found = np.empty((min(2 * count, _TOKENS_AT_ONCE), _DIMENSIONS), np.float32)
+                # Tokens are never out of range; without "clip", numpy makes a copy first.
+                np.add.reduce(vectors_of(tokens, 0, found[:count], "clip"), 0, out=row)
                 continue
-            for start in range(0, len(tokens), _TOKENS_AT_ONCE):
+            for start in range(0, count, _TOKENS_AT_ONCE):
                 row += np.add.reduce(vectors_of(tokens[start : start + _TOKENS_AT_ONCE], 0), 0)
         return unit_rows(rows)
 
@@ -102,7 +107,7 @@ class _Words(dict[str, bytes]):
             tokens = self._encode(word)
         except UnicodeEncodeError:
             tokens = self._encode(repair_surrogates(word))
-        if not self._converted.issuperset(tokens):
+        if len(self._converted) < _TOKENS and not self._converted.issuperset(tokens):
             self._convert(tokens)
         packed = array("H", tokens).tobytes()
         if len(word) <= _LONGEST_CACHED:

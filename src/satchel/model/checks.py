@@ -30,6 +30,8 @@ __all__ = [
 
 def repair_surrogates(text: str) -> str:
     """Return the text with surrogate pairs joined into their character and lone surrogates replaced by U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

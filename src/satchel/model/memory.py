@@ -163,7 +163,7 @@ def check_name(field: str, value: object) -> str | None:
     if not isinstance(value, str):
         raise InputError(f"{field} must be a string, not {type(value).__name__}")
     # NFC: the same name typed on two systems must be equal.
-    name = unicodedata.normalize("NFC", repair_surrogates(value)).strip()
+    name = (value if value.isascii() else unicodedata.normalize("NFC", repair_surrogates(value))).strip()
     if len(name) > MAX_NAME:
         raise InputError(f"{field} has {len(name):,} characters; the most is {MAX_NAME}")
     if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:

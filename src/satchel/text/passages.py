@@ -236,6 +236,7 @@ _NUMBER_WORDS = (
     "one two three four five six seven eight nine ten eleven twelve dozen hundred thousand once twice first "
     "second third half couple several"
 )
+_TELLING_WORDS = f"{_TIME_WORDS} {_NUMBER_WORDS}"
 
 
 class Part(NamedTuple):
@@ -275,9 +276,10 @@ def codes_of(memory: Memory) -> bytes:
 def _flags(passage: str, codes: Sequence[int]) -> int:
     # A passage ends without white space.
     flags = ASKS if passage.endswith(_QUESTION_MARKS) else 0
-    flags |= 0 if _codes(_TIME_WORDS).isdisjoint(codes) else TIMES
-    flags |= NUMBERS if _DIGIT.search(passage) or not _codes(_NUMBER_WORDS).isdisjoint(codes) else 0
-    return flags
+    if not _codes(_TELLING_WORDS).isdisjoint(codes):
+        flags |= 0 if _codes(_TIME_WORDS).isdisjoint(codes) else TIMES
+        flags |= 0 if _codes(_NUMBER_WORDS).isdisjoint(codes) else NUMBERS
+    return flags if flags & NUMBERS or not _DIGIT.search(passage) else flags | NUMBERS
 
 
 @cache

@@ -249,13 +249,21 @@ def _private_spans(text: str) -> Iterator[_Span]:
 
 def _spans(text: str, regions: Iterable[tuple[int, int]]) -> list[_Span]:
     """Return the spans of all secrets that start in one of the regions, in order, none across a barrier."""
-    spans = [_Span(*found) for find in _whole_text_finders() for found in find(text)]
+    found = [each for find in _whole_text_finders() for each in find(text)]
     for start, stop in regions:
-        spans += _region_spans(text, start, min(stop, len(text)))
-    return _merged([span for span in spans if _BARRIER not in text[span.start : span.end]]) if spans else spans
+        found += _search_region(text, start, min(stop, len(text)))
+    if not found:
+        return []
+    spans = [_Span(*each) for each in found]
+    return _merged([span for span in spans if _BARRIER not in text[span.start : span.end]])
 
 
-def _region_spans(text: str, start: int, stop: int) -> Iterator[_Span]:
+def _search_region(text: str, start: int, stop: int) -> Iterable[tuple[int, int, str]]:
+    whole = stop - start == len(text) <= _PART
+    return _search(text) if whole else _search_in_parts(text, start, stop)
+
+
+def _search_in_parts(text: str, start: int, stop: int) -> Iterator[tuple[int, int, str]]:
     while start < stop:
         end = _part_end(text, start, stop)
         low, high = max(0, start - _AROUND), min(len(text), end + _AROUND)
@@ -264,7 +272,7 @@ def _region_spans(text: str, start: int, stop: int) -> Iterator[_Span]:
                 reach = low + last
                 if reach == high and (rest := _REST.match(text, reach)):
                     reach = rest.end()
-                yield _Span(low + first, reach, label)
+                yield low + first, reach, label
                 end = max(end, reach)
         if high < len(text):
             time.sleep(0)  # Let other threads run.

@@ -5,7 +5,10 @@ from hypothesis import strategies as st
 
 from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 from satchel.text.redact import Redacted, redact
-from satchel.text.secrets.formats import _LONG, _LONG_WORD, SHAPES
+from satchel.text.secrets.formats import _LONG_RUN, _LONG_WORD, SHAPES
+from satchel.text.secrets.numbers import _CARD
+from satchel.text.secrets.numbers import _LONG_RUN as _LONG_RUN_OF_DIGITS
+from satchel.text.secrets.searched import searched
 from tables import each_row
 
 ORDINARY = [
@@ -118,7 +121,11 @@ def test_private_parts_are_hidden(text: str, expected: str) -> None:
     assert result.masked == ("private",) * expected.count("private")
 
 
-@given(st.text(st.sampled_from("aZ9_.$~%/+:=- \t\n\f\x1c\x85\xa0\u2003é|"), max_size=60))
+@given(st.text(st.sampled_from("aZ9_.$~%/+:=- \t\n\f\x1c\x85\xa0\u2003é|İ\u212a"), max_size=60))
 def test_only_a_word_that_is_long_enough_can_be_a_token(text: str) -> None:
-    longest = max(map(len, text.split()), default=0)
-    assert longest >= _LONG or _LONG_WORD.search(text) is None
+    assert _LONG_RUN.within(searched(text)) or _LONG_WORD.search(text) is None
+
+
+@given(st.lists(st.sampled_from([*"0123456789 -xİ", "4111", "411111", " 1111", "-1111"]), max_size=30).map("".join))
+def test_only_enough_digits_in_a_row_can_be_a_card_number(text: str) -> None:
+    assert _LONG_RUN_OF_DIGITS.within(searched(text)) or _CARD.search(text) is None

@@ -381,10 +381,8 @@ def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
     for number in _HINTS.present(part):
         for context in _GROUPS[number]:
             yield from find_context(context, text, lowered)
-    if "cookie" in lowered or " -b " in lowered:
-        yield from _find_cookies(_COOKIES, text, lowered)
-    if "sessi" in lowered or ".sid=" in lowered:
-        yield from _find_cookies(_SESSION_COOKIES, text, lowered)
+    for number in _COOKIE_HINTS.present(part):
+        yield from _find_cookies(_COOKIE_LISTS[number], text, lowered)
 
 
 def _by_hints(contexts: Iterable[Context]) -> dict[tuple[str, ...], list[Context]]:
@@ -410,6 +408,8 @@ _SESSION_COOKIES = lazy_pattern(
     r"=[^\s;\"',]{8,}+)",
     re.ASCII,
 )
+_COOKIE_LISTS = (_COOKIES, _SESSION_COOKIES)
+_COOKIE_HINTS = HintIndex((("cookie", " -b "), ("sessi", ".sid=")))
 _COOKIE = lazy_pattern(r"([\w.%-]{1,64}+)=([^;\s\"',]{8,}+)", re.ASCII)
 _SESSION = lazy_pattern(r"sess|sid|auth|token|jwt|csrf|xsrf|login|remember", re.ASCII)
 

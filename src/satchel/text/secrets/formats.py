@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from satchel.text.secrets.searched import Searched
+from satchel.text.secrets.searched import Run, Searched
 
 __all__ = ["SHAPES", "Shape", "find_formats"]
 
@@ -157,15 +157,16 @@ SHAPES = (
 )
 
 
-_LONG_WORD = re.compile(r"[A-Za-z0-9][\w.$~%/+:=-]{15}", re.ASCII)
-_LONG = 16
+# Of every token at least.
+_BODY = r"[A-Za-z0-9][\w.$~%/+:=-]{15}"
+_LONG_WORD = re.compile(_BODY, re.ASCII)
+_LONG_RUN = Run(r"\w.$~%/+:=-", 16)
 
 
 def find_formats(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the tokens in a text."""
     text = part.text
-    # Most texts have no word that is long enough, which takes less time to see than to search for one.
-    if max(map(len, text.split()), default=0) < _LONG or not _LONG_WORD.search(text):
+    if not _LONG_RUN.within(part) or not _LONG_WORD.search(text):
         return
     pattern, labels = _every_shape()
     # A token may be the very first word, and each must have a character before it.
@@ -186,7 +187,7 @@ def _every_shape() -> tuple[re.Pattern[str], tuple[str, ...]]:
     """
     labels: list[str] = []
     heads = [(head, shape) for shape in SHAPES for head in shape.heads]
-    edge = r"[^A-Za-z0-9](?=[A-Za-z0-9][\w.$~%/+:=-]{15})(?:(?<=\\)[nrt]|(?<=%)[0-9A-Fa-f][0-9A-Fa-f])?"
+    edge = rf"[^A-Za-z0-9](?={_BODY})(?:(?<=\\)[nrt]|(?<=%)[0-9A-Fa-f][0-9A-Fa-f])?"
     return re.compile(f"{edge}(){_trie(heads, 0, labels)}", re.ASCII), tuple(labels)
 
 

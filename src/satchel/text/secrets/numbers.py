@@ -8,7 +8,7 @@ from pathlib import Path
 from zlib import crc32
 
 from satchel.model.patterns import lazy_pattern
-from satchel.text.secrets.searched import HintIndex, Searched
+from satchel.text.secrets.searched import HintIndex, Run, Searched
 
 __all__ = ["find_cards", "find_seed_phrases"]
 
@@ -18,6 +18,7 @@ _CARD = re.compile(
     r"|[0-9]{3}([ -])[0-9]{6}\2[0-9]{5})(?![\w-]|[.,][0-9]| [0-9])",
     re.ASCII,
 )
+_LONG_RUN = Run("0-9 -", 13)
 _ISSUERS = lazy_pattern(
     r"4[0-9]{12}(?:[0-9]{3}){0,2}|5[1-5][0-9]{14}|2(?:22[1-9]|2[3-9][0-9]|[3-6][0-9]{2}|7[01][0-9]|720)[0-9]{12}"
     r"|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
@@ -35,6 +36,8 @@ _CARD_WORD = lazy_pattern(r"card|karte|carte|tarjeta|carta|visa|master|amex|ã‚«ã
 
 def find_cards(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of card numbers: those of a known issuer whose check digit is right."""
+    if not _LONG_RUN.within(part):
+        return
     text = part.text
     for match in _CARD.finditer(text):
         digits = match[0].replace(" ", "").replace("-", "")
@@ -51,6 +54,7 @@ def _luhn(digits: str) -> bool:
 
 # Phrases of BIP-39: 12, 15, 18, 21 or 24 words of a list of 2,048. No words may come between them.
 _LEAST = 12
+_IN_A_ROW = bytes([True] * _LEAST)
 # One word many times is no phrase.
 _LEAST_DIFFERENT = 6
 _RUN = lazy_pattern(r"[^a-z](?:[a-z]{3,8}+(?:[ \n\r\t,]{1,4}+|(?![a-z]))){12,}+", re.ASCII)
@@ -74,7 +78,9 @@ _LONGEST_CACHED = 32
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
     text = part.text
-    if len(part.words) >= _LEAST and bytes([True] * _LEAST) in _are_seed_words(part.words):
+    # Of so many words in a row, one has such a place.
+    some = part.words[_LEAST - 1 :: _LEAST]
+    if True in map(_known_words.__getitem__, some) and _IN_A_ROW in _are_seed_words(part.words):
         # A phrase may start with the very first word, and each must have a character before it.
         for run in _RUN.finditer(f" {text}"):
             yield from _phrases(text, run.start(), run.end() - 1)
@@ -89,7 +95,7 @@ def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
 
 def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     known = _are_seed_words(word.encode() for word in _WORD.findall(text, start, end))
-    if bytes([True] * _LEAST) not in known:
+    if _IN_A_ROW not in known:
         return
     found_words = list(_WORD.finditer(text, start, end))
     for found in re.finditer(rb"\x01{%d,}" % _LEAST, known):

@@ -49,7 +49,7 @@ _CELLS = {
 
 def find_table_cells(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of the cells below a header such as `password`, in tables of any length."""
-    if "\n" not in text:
+    if "\n" not in text or not any(delimiter in text for delimiter in _DELIMITERS):
         return
     lowered = text.lower()
     if len(lowered) != len(text):
@@ -70,7 +70,8 @@ def find_table_cells(text: str) -> Iterator[tuple[int, int, str]]:
 def _header_lines(lowered: str) -> Iterator[tuple[int, int]]:
     """Yield the lines that may be a header, each once, in order."""
     lines: set[tuple[int, int]] = set()
-    for noun in _NOUNS if lowered.isascii() else _NOUNS + _FOREIGN:
+    nouns = _NOUNS if lowered.isascii() else _NOUNS + _FOREIGN
+    for noun in [noun for noun in nouns if noun in lowered]:
         position = lowered.find(noun)
         while position >= 0:
             start = lowered.rfind("\n", max(0, position - _LONGEST_LINE), position) + 1
