@@ -37,9 +37,10 @@ Worker = Callable[[str, int, int, Barrier, Results], None]
 
 
 def ours(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+    with satchel.open(":memory:", embedder=EMBEDDER) as other:
+        # A first write takes 40 ms. The bare loops prepare their rows before they start.
+        other.add("loads the vocabulary, the vectors and the rules for secrets")
     bag = satchel.open(path, embedder=EMBEDDER)
-    bag.counter.count("loads the vocabulary")
-    STATIC.embed(["loads the vectors"])
     barrier.wait()
     errors = 0
     started, used = time.time(), time.process_time()

@@ -59,7 +59,7 @@ class Oracle(Answers):
     ) -> list[Memory]:
         with self.transaction():
             self._adopt(candidates[0].memory.scope.org, embedded)
-            return [self._add(memory, given, embedded, deduplicate) for memory, given in candidates]
+            return [self._add(memory, given, embedded, deduplicate) for memory, given, _ in candidates]
 
     def put(
         self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None

@@ -152,3 +152,30 @@ def test_closing_never_fails_when_the_uses_cannot_be_written(template: Path, ins
         bag.close()
     with pytest.raises(satchel.StoreError, match="closed"):
         bag.stats()
+
+
+FIRST_WRITE = """
+import sys
+import satchel
+from satchel.store.sqlite.connection import write_transaction
+
+def enter(self):
+    begin(self)
+    before.update(sys.modules)
+
+def leave(self, *error):
+    print(*sorted(sys.modules.keys() - before))
+    return end(self, *error)
+
+with satchel.open(sys.argv[1], embedder="static") as bag:
+    before = set()
+    begin, end = write_transaction.__enter__, write_transaction.__exit__
+    write_transaction.__enter__, write_transaction.__exit__ = enter, leave
+    bag.add("We rotate keys every hour.", tags=["auth"])
+"""
+
+
+def test_the_first_write_of_a_process_loads_no_module_while_it_holds_the_lock(template: Path, inside: Path):
+    fresh(template, inside)
+    command = [sys.executable, "-c", FIRST_WRITE, str(inside)]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "\n"

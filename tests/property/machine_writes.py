@@ -33,6 +33,7 @@ from satchel.errors import InputError
 from satchel.model.filters import Filter
 from satchel.model.memory import RELATIONS, Change, Relation, Scope
 from satchel.store.contract import Candidate, Record
+from satchel.store.rows import text_key
 
 __all__ = ["Writes"]
 
@@ -73,7 +74,7 @@ class Writes(Ground):
     ) -> None:
         made = [self.made(self.fresh_id(org), org, *draft) for draft in drafts]
         given = [frozenset({*draft, "tokens", "masked"}) for _, draft in drafts]
-        candidates = [Candidate(*pair) for pair in zip(made, given, strict=True)]
+        candidates = [Candidate(*each) for each in zip(made, given, map(text_key, made), strict=True)]
         self.agree(org, "add", candidates, embedded(made) if embed else None, deduplicate=deduplicate)
 
     @rule(

@@ -40,6 +40,7 @@ from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.store.contract import Candidate
 from satchel.store.locations import open_store
+from satchel.store.rows import text_key
 from satchel.store.sqlite.store import SqliteStore
 from satchel.text.terms import query_terms, stem
 
@@ -79,7 +80,8 @@ class Machine(Writes):
     def read_while_another_thread_writes(self, org: int, text: str) -> None:
         org = self.begin(org)
         everything = self.filter(org, {}, {"statuses": ()})
-        candidate = Candidate(self.made(self.fresh_id(org), org, {}, {"text": text}), frozenset({"text"}))
+        memory = self.made(self.fresh_id(org), org, {}, {"text": text})
+        candidate = Candidate(memory, frozenset({"text"}), text_key(memory))
         self.oracle.add([candidate])
         for driven in self.stores:
             store = driven.within(self.orgs[org])

@@ -29,6 +29,7 @@ from satchel.model.metadata import metadata_lines
 from satchel.model.result import Result, quoted
 from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.store.contract import Candidate, Record
+from satchel.store.rows import text_key
 from satchel.text.redact import MASK, masked_labels, redact, redact_member, redact_values, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
 
@@ -64,7 +65,7 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
         updated_at=moment,
         **({"at": moment} | given),
     )
-    return Candidate(memory, frozenset(given))
+    return Candidate(memory, frozenset(given), text_key(memory))
 
 
 def save_candidates(view: Satchel, candidates: Sequence[Candidate]) -> list[Memory]:

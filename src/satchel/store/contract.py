@@ -51,6 +51,8 @@ class Candidate(NamedTuple):
 
     memory: Memory
     given: frozenset[str]
+    text_key: int | None
+    """The key of its scope and text (`rows.text_key`), by which a memory with the same text is found."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

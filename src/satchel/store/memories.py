@@ -390,15 +390,16 @@ _NAMES = ("title", "speaker", "source", "ref", "topic_key")
 class KnownTexts:
     """Which texts of a batch may be in the store already, by their hashes. One query for the whole batch."""
 
-    def __init__(self, db: Database, memories: Sequence[Memory]) -> None:
-        """Look up the hashes of memories, which all belong to one org."""
-        self._keys = {memory.id: key for memory in memories if (key := text_key(memory)) is not None}
+    def __init__(self, db: Database, candidates: Sequence[Candidate]) -> None:
+        """Look up the hashes of candidates, which all belong to one org."""
+        self._keys = {memory.id: key for memory, _, key in candidates if key is not None}
         rows: Iterable[Any] = ()
         keys = list(self._keys.values())
         if len(keys) == 1:
-            rows = db.execute(db.statement("text_key_held"), {"org": memories[0].scope.org, "key": keys[0]})
+            one = {"org": candidates[0].memory.scope.org, "key": keys[0]}
+            rows = db.execute(db.statement("text_key_held"), one)
         elif keys:
-            listed = {"org": memories[0].scope.org, "keys": json_array(keys)}
+            listed = {"org": candidates[0].memory.scope.org, "keys": json_array(keys)}
             rows = db.execute(db.statement("text_keys_held"), listed)
         self._held: set[int | None] = {row[0] for row in rows}
 
@@ -493,9 +494,8 @@ def add(
     title, kind, speaker, source, ref or topic, or are turns of a conversation.
     """
     batch = Batch(db, Index(db, embedded))
-    new = [candidate.memory for candidate in candidates]
-    known = KnownTexts(db, new if deduplicate else [])
-    taken = taken_names(db, new)
+    known = KnownTexts(db, candidates if deduplicate else [])
+    taken = taken_names(db, [candidate.memory for candidate in candidates])
     stored = [_add_one(db, candidate, batch, taken, known if deduplicate else None) for candidate in candidates]
     batch.write()
     return stored

@@ -36,6 +36,54 @@ def test_purged_words_leave_the_log_even_inside_a_transaction(bag: Satchel, path
         assert b"lorptech" not in path.read_bytes() + log.read_bytes()
 
 
+def test_the_log_stays_short_although_others_write_while_it_is_copied(path: Path, monkeypatch):
+    pages, page_bytes = 100, 4096
+    monkeypatch.setattr(connection, "LONGEST_LOG", pages)
+    copy_log = connection.SqliteConnection.wal_checkpoint
+    copying: list[str] = []
+
+    def copy_while_another_writes(db: connection.SqliteConnection, name: str, mode: int) -> tuple[int, int]:
+        if copying:
+            raise apsw.BusyError
+        if mode != apsw.SQLITE_CHECKPOINT_PASSIVE:
+            return copy_log(db, name, mode)
+        # What comes after the state that somebody reads is not copied: as if it came while the log is copied.
+        copying.append("now")
+        with other._store.reading():
+            third.add(f"note {third.stats().memories}, while the log is copied")
+            copied = copy_log(db, name, mode)
+        copying.clear()
+        return copied
+
+    with (
+        satchel.open(path, embedder="none") as bag,
+        satchel.open(path, embedder="none") as other,
+        satchel.open(path, embedder="none") as third,
+    ):
+        monkeypatch.setattr(connection.SqliteConnection, "wal_checkpoint", copy_while_another_writes)
+        for number in range(80):
+            bag.add(f"note {number}")
+        assert bag.stats().memories > 80
+        assert Path(f"{path}-wal").stat().st_size < 2 * pages * page_bytes
+
+
+def test_a_log_that_cannot_be_copied_now_fails_no_write_and_is_copied_later(bag: Satchel, path: Path, monkeypatch):
+    monkeypatch.setattr(connection, "LONGEST_LOG", 1)
+    bag.add("copied at once")
+    file = path.read_bytes()
+    assert b"copied at once" in file
+    reader = connection.connect(str(path))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM memory").fetchall()
+    try:
+        bag.add("while somebody reads")
+        bag.add("again while somebody reads")
+    finally:
+        reader.close()
+    bag.add("afterwards")
+    assert b"again while somebody reads" in path.read_bytes()
+
+
 def test_a_reader_elsewhere_does_not_hold_up_a_purge(bag: Satchel, path: Path, monkeypatch):
     monkeypatch.setattr(store, "CLOSING_SECONDS", 0.05)
     memory = bag.add("the merger with Blorptech")

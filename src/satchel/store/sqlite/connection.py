@@ -42,8 +42,8 @@ __all__ = [
     "copy_to_new_file",
     "create_file",
     "file_errors",
-    "flush_by_hand",
     "flush_log",
+    "keep_log_by_hand",
     "reading_errors",
     "refuse_foreign",
     "refuse_newer",
@@ -97,6 +97,8 @@ class SqliteConnection(apsw.Connection):
     dialect = DIALECT
     scrubbing = False
     """Whether the transaction has purged data that must not remain in any file."""
+    log_pages = 0
+    """How many pages the write-ahead log had after the last commit of this connection."""
 
     @cached_property
     def vectors(self) -> SqliteVectors:
@@ -205,12 +207,19 @@ def trust(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
-def flush_by_hand(connection: apsw.Connection) -> None:
+def keep_log_by_hand(connection: SqliteConnection) -> None:
     """Let commits return before they are on disk, for a caller who then calls `flush_log`.
 
     SQLite's own flush happens under the write lock, where all other writers wait for the disk.
     """
     connection.execute("PRAGMA synchronous = NORMAL")
+    # Instead of the hook that makes automatic checkpoints; see `_shorten_log`.
+    connection.set_wal_hook(_note_log_pages)
+
+
+def _note_log_pages(connection: apsw.Connection, database: str, pages: int) -> int:
+    connection.log_pages = pages  # type: ignore[attr-defined]
+    return apsw.SQLITE_OK
 
 
 def flush_log(log: str) -> None:
@@ -272,7 +281,7 @@ class write_transaction:  # noqa: N801 (used like a function)
 
     __slots__ = ("_connection", "_nested")
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
 
     def __enter__(self) -> None:
@@ -289,10 +298,27 @@ class write_transaction:  # noqa: N801 (used like a function)
             raise
         if error is not None:
             self._roll_back()
+        elif not self._nested:
+            _shorten_log(self._connection)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK TO part; RELEASE part" if self._nested else "ROLLBACK")
+
+
+def _shorten_log(connection: SqliteConnection) -> None:
+    """Copy a long log into the file, so that the next write begins the log anew.
+
+    The first step copies without the write lock, as SQLite's automatic checkpoints do. If other processes write
+    meanwhile, the log is not copied completely, and with these alone it would grow as long as they write. So the
+    second step takes the lock, if nobody has it, and copies the rest.
+    """
+    if connection.log_pages < LONGEST_LOG:
+        return
+    # The write itself is committed, so nothing that goes wrong here makes it a failure.
+    with waiting_at_most(connection, 0), contextlib.suppress(apsw.Error):
+        connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_PASSIVE)
+        connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_FULL)
 
 
 class reading_errors:  # noqa: N801 (used like a function)
@@ -369,6 +395,8 @@ def _why_not(location: str) -> str:
     return "no permission to read it, or to write beside it"
 
 
+# Pages. A write that leaves a longer log copies it into the file.
+LONGEST_LOG = 1000
 # Seconds. Who has waited for long looks less often than who has just begun. So the same process often writes
 # several times in a row, while it still has the pages of the file in memory.
 SHORTEST_NAP = 0.0008

@@ -20,8 +20,8 @@ from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
     copy_to_new_file,
-    flush_by_hand,
     flush_log,
+    keep_log_by_hand,
     reading_errors,
     trust,
     waiting_at_most,
@@ -65,7 +65,7 @@ class SqliteStore(SqliteSearch, Store):
         try:
             with self._pool.connection() as db:
                 prepare(db, self.location)
-                flush_by_hand(db)
+                keep_log_by_hand(db)
             self._recognised = True
         except BaseException:
             self._pool.close()
@@ -125,7 +125,7 @@ class SqliteStore(SqliteSearch, Store):
         connection = connect(self.location, readonly=self._readonly)
         if self._recognised:
             trust(connection)
-            flush_by_hand(connection)
+            keep_log_by_hand(connection)
         return connection
 
     def _connection(self) -> "_Borrowed":
