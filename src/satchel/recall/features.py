@@ -13,7 +13,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Memory
-from satchel.recall.columns import Derived
+from satchel.recall.columns import Derived, best_first
 from satchel.recall.entities import entities
 from satchel.recall.question import QueryTerm, Question, as_codes
 from satchel.recall.sheet import K1, REACH, Sheet
@@ -118,9 +118,9 @@ def shared_names(sheet: Sheet, seeds: Mapping[int, Iterable[tuple[int, ...]]], s
             weights[codes] = weights.get(codes, 0.0) + float(strength[place])
             holders.setdefault(codes, set()).add(place)
     # Most names occur only once, which one look at the index tells for all of them.
-    often = sheet.counts(np.array([codes[0] for codes in weights], np.uint32)) > 1
-    for codes in itertools.compress(weights, often.tolist()):
-        places = sheet.holders(codes[:3])
+    counts = sheet.counts(np.array([codes[0] for codes in weights], np.uint32))
+    often = list(itertools.compress(weights, (counts > 1).tolist()))
+    for codes, places in zip(often, sheet.holders([codes[:3] for codes in often]), strict=True):
         if 1 < len(places) <= max(8, sheet.size // 10):
             added = weights[codes] * np.log1p(sheet.size / len(places))
             own = holders[codes]
@@ -154,9 +154,7 @@ class Lexical:
 
     def __init__(self, sheet: Sheet, terms: Sequence[QueryTerm]) -> None:
         self._term_weights = np.array([term.weight for term in terms])
-        self.passages = np.zeros((len(terms), len(sheet.starts)))
-        for row, term in zip(self.passages, terms, strict=True):
-            row[:] = sheet.frequencies(term.codes)
+        self.passages = sheet.frequencies([term.codes for term in terms])
         self.memories = sheet.total(self.passages)
         self.present = self.memories > 0
         self.counts = np.count_nonzero(self.present, axis=1)
@@ -305,13 +303,15 @@ class Evidence:
 
     def phrase(self) -> "Floats":
         """The share of the question's pairs of neighbouring words that are neighbours in a memory."""
-        pairs, present = 0, np.zeros(self.sheet.size)
+        pairs, there, present = 0, [], np.zeros(self.sheet.size)
         counted = zip(self.question.terms[:MOST_PAIRED], self.words.counts.tolist(), strict=False)
         for (one, ones), (other, others) in itertools.pairwise(counted):
             if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
                 pairs += 1
                 if ones and others:
-                    present[self.sheet.holders((*one.codes, *other.codes))] += 1
+                    there.append((*one.codes, *other.codes))
+        for places in self.sheet.holders(there):
+            present[places] += 1
         return present / (pairs or 1)
 
     # Vectors. A memory without a vector counts as average.
@@ -584,7 +584,7 @@ class Evidence:
         """Activation spread from the best matches."""
         sheet, top = self.sheet, self.passage_top
         first = top + self.passage_meaning
-        leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
+        leading = best_first(first, SEEDS).tolist()
         seeds = {int(sheet.key[place]): float(top[place]) for place in leading}
         active, refuted = spread(self.store, self.where, {key: value for key, value in seeds.items() if value > 0})
         return _Graph(
@@ -617,8 +617,10 @@ def _rank(values: "Floats") -> "Floats":
     # Most memories have the lowest value of a column about words, 0.
     above = np.flatnonzero(values > values.min(initial=np.inf))
     found = np.full(len(values), np.log1p(len(above)))
-    higher = values[above]
-    found[above] = np.log1p(len(above) - np.searchsorted(np.sort(higher), higher, side="right"))
+    order = values[above].argsort()
+    # Searched in order, each value is found near the one before: four times as fast.
+    ranked = values[above[order]]
+    found[above[order]] = np.log1p(len(above) - ranked.searchsorted(ranked, side="right"))
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.columns import SMALL, Columns, Derived, Neighbourhood, Selection, in_thread
+from satchel.recall.columns import SMALL, Columns, Derived, Neighbourhood, Selection, best_first, in_thread
 from satchel.recall.features import SEEDS, Evidence, Lexical, features, spread
 from satchel.recall.question import (
     QueryTerm,
@@ -353,15 +353,13 @@ def rank(
     odds, overtaken_by = rerank(seen, log_odds(seen.columns, using), surroundings=surroundings)
     scores = probability(odds)
     relevance = _relevances(seen, question, odds, fitted)
-    order = sheet.latest_first[np.argsort(-scores[sheet.latest_first], kind="stable")]
-    if not surroundings:
-        order = order[seen.matched[order]]
+    order = sheet.latest_first if surroundings else sheet.latest_first[seen.matched[sheet.latest_first]]
+    order = order[best_first(scores[order], None if distinct else limit)]
     hits = _Hits(seen, scores, relevance, overtaken_by, using=using if explain else None)
     if distinct:
         memories, repeated = _distinct(seen, order.tolist(), limit=limit)
         shown = [place for place in memories if place not in repeated]
         return Ranked(hits.made(shown, memories, repeated))
-    order = order[:limit]
     strong = (relevance[order] >= least[0]) & (scores[order] >= least[1]) | (sheet.columns.pinned[order] > 0)
     listed = frozenset(order.tolist())
     memories = seen.memories(order[strong].tolist())

@@ -18,7 +18,7 @@ import numpy as np
 
 from satchel.model.memory import Memory
 from satchel.model.patterns import lazy_pattern
-from satchel.recall.columns import NONE
+from satchel.recall.columns import NONE, best_first
 from satchel.recall.features import Evidence, Feature
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet
@@ -591,7 +591,7 @@ class Comparison:
         seen, question = self._seen, self._seen.question
         if question.about_course or question.intent.reasons or not seen.sheet.alone.any():
             return Currency(seen.zeros, seen.zeros, seen.zeros, {})
-        leading = np.argsort(-self._odds, kind="stable")[:LEADING].tolist()
+        leading = best_first(self._odds, LEADING).tolist()
         return currency(seen, leading, self._odds, then=question.about_then)
 
     def lift(self) -> "Floats":
