@@ -79,6 +79,8 @@ WEIGHTS = {
     "gap": 3.1,
     "slots": 0.9,
 }
+# The highest value of the feature "changed". That of "shared" is 1.
+MOST_CHANGED = 2
 
 # Words of change: they say that something is no longer as it was. English words match in any form.
 _CHANGES = """
@@ -345,8 +347,14 @@ def currency(
         return Currency(seen.zeros, seen.zeros, seen.zeros, {})
     at = sheet.at[places]
     gap = at[None, :] - at[:, None]
-    possible = _possible(statements, gap)
-    columns, plain = _pairs(seen, rows, places, statements, gap)
+    columns = _without_terms(seen, rows, places, statements, gap)
+    odds = INTERCEPT + sum(WEIGHTS[name] * column for name, column in columns.items())
+    most = WEIGHTS["shared"] + WEIGHTS["changed"] * MOST_CHANGED * np.array([bool(s.changed) for s in statements])
+    possible = _possible(statements, gap) & (odds + most > 0)
+    if not possible.any():
+        # Most questions end here: comparing the terms takes longer than everything before.
+        return Currency(seen.zeros, seen.zeros, seen.zeros, {})
+    columns, plain = _pairs(sheet, columns, statements)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
     # Rounded, because a matrix product may sum two equal rows in a different order.
     sure = np.round(possible / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
@@ -423,10 +431,33 @@ def _possible(statements: Sequence[Statement], gap: "Floats") -> "Floats":
     return found
 
 
-def _pairs(
+def _without_terms(
     seen: Evidence, rows: "Floats | None", places: Sequence[int], statements: Sequence[Statement], gap: "Floats"
+) -> "dict[str, Floats]":
+    """Return the features of each pair (row: the older, column: the newer) that do not compare their terms."""
+    asked = seen.words.present[:, places].astype(np.float64)
+    # The weight is added because a word that every memory has is still a word of the question.
+    importance = seen.words.rarity + np.array([term.weight for term in seen.question.terms])
+    sought = np.full(len(places), DEVIATIONS_WITHOUT_VECTORS)
+    if rows is not None:
+        sought = _sought(seen.mean_cosines, places)
+    tagged = np.array([bool(each.tags) for each in statements])
+    kinds = np.array([each.kind for each in statements])
+    return {
+        "asked": (asked * importance[:, None]).T @ asked / (importance.sum() or 1.0),
+        "sought": np.minimum.outer(sought, sought),
+        "untagged": 1.0 - (tagged[:, None] & tagged[None, :]),
+        "tags": np.minimum(_common_members([each.tags for each in statements]), 2),
+        "kind": (kinds[:, None] == kinds[None, :]).astype(np.float64),
+        "gap": np.clip(gap / MONTH, 0, 1),
+        "slots": np.minimum(_common_members([each.slots for each in statements]), 2),
+    }
+
+
+def _pairs(
+    sheet: Sheet, columns: "Mapping[str, Floats]", statements: Sequence[Statement]
 ) -> "tuple[dict[str, Floats], Floats]":
-    """Return the features of each pair (row: the older, column: the newer), and which may be marked.
+    """Return the features of each pair, given those without terms, and which pairs may be marked.
 
     A pair may be marked if words of change are near shared terms, and if both cover about the same part of the
     question or share two tags.
@@ -434,36 +465,18 @@ def _pairs(
     # Terms of one memory only are not shared, and numbers and single letters do not indicate a subject.
     counts = Counter(itertools.chain.from_iterable(each.terms for each in statements))
     names = sorted(term for term, count in counts.items() if count > 1 and len(term) > 1 and not term.isdigit())
-    rare = _rarity(seen.sheet, names)
+    rare = _rarity(sheet, names)
     holds = _table([each.terms for each in statements], names)
-    changed = np.minimum((holds * rare) @ _table([each.changed for each in statements], names).T, 2)
-    asked = seen.words.present[:, places].astype(np.float64)
-    # The weight is added because a word that every memory has is still a word of the question.
-    importance = seen.words.rarity + np.array([term.weight for term in seen.question.terms])
-    both = (asked * importance[:, None]).T @ asked / (importance.sum() or 1.0)
-    sought = np.full(len(places), DEVIATIONS_WITHOUT_VECTORS)
-    if rows is not None:
-        sought = _sought(seen.mean_cosines, places)
-    tagged = np.array([bool(each.tags) for each in statements])
-    kinds = np.array([each.kind for each in statements])
-    columns = {
-        "shared": _rarest(holds, rare),
-        "asked": both,
-        "sought": np.minimum.outer(sought, sought),
-        "untagged": 1.0 - (tagged[:, None] & tagged[None, :]),
-        "tags": np.minimum(_common_members([each.tags for each in statements]), 2),
-        "kind": (kinds[:, None] == kinds[None, :]).astype(np.float64),
-        "changed": changed,
-        "gap": np.clip(gap / MONTH, 0, 1),
-        "slots": np.minimum(_common_members([each.slots for each in statements]), 2),
-    }
+    changed = np.minimum((holds * rare) @ _table([each.changed for each in statements], names).T, MOST_CHANGED)
+    both = columns["asked"]
     # Neither covers much of the question that the other does not.
     alone = np.maximum(both.diagonal()[:, None], both.diagonal()[None, :]) - both
     leeway = np.where(changed > 1, LEEWAY, 1.0)
     asked_of_both = (changed > 0) & (both >= LEAST_SHARED) & (both * leeway >= alone)
     # One shared word is not enough, unless both have a value of the same type.
     asked_of_both &= (holds @ holds.T >= 2) | (columns["slots"] > 0)
-    return columns, asked_of_both | ((changed >= LEAST_RARITY) & (columns["tags"] >= 2))
+    found = {**columns, "shared": _rarest(holds, rare), "changed": changed}
+    return found, asked_of_both | ((changed >= LEAST_RARITY) & (columns["tags"] >= 2))
 
 
 def _rarest(holds: "Floats", rare: "Floats") -> "Floats":
