@@ -146,7 +146,6 @@ MOST_PAIRED = 24
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0
-MOST_USES = 20
 
 
 class Lexical:
@@ -484,18 +483,6 @@ class Evidence:
         """The time of each memory in microseconds since 1970."""
         return self.sheet.at
 
-    def opening(self) -> "Floats":
-        """Whether a memory is the first of its run."""
-        first = np.ones(self.sheet.size)
-        first[1:] = self.sheet.run[1:] != self.sheet.run[:-1]
-        return first
-
-    def early(self) -> "Floats":
-        """How early a turn is, from 0.5 to -0.5; 0 for notes. Questions are more often about early turns."""
-        at = self.at
-        oldest, newest = (float(at.min()), float(at.max())) if self.sheet.size else (0.0, 0.0)
-        return (0.5 - (at - oldest) / (newest - oldest or 1.0)) * self.sheet.spoken
-
     @cached_property
     def dated(self) -> "Floats":
         """Whether a memory is from a time that the question names; 0.5 if that is vague."""
@@ -537,11 +524,6 @@ class Evidence:
         """Whether a memory has a number, if the question asks for one."""
         return self.sheet.has_number if self.question.asks_many else self.zeros
 
-    def length(self) -> "Floats":
-        """The logarithm of the number of tokens."""
-        found: Floats = np.log(self.sheet.columns.tokens + 4)
-        return found
-
     def other_kind(self) -> "Floats":
         """Whether a memory is of another kind than the question names."""
         kinds = self.question.intent.kinds
@@ -551,7 +533,7 @@ class Evidence:
         """Whether a memory is of one of these kinds."""
         return self.sheet.states(kinds).astype(np.float64) if kinds else self.zeros
 
-    # Properties that do not depend on the question, and the graph.
+    # Age and trust, and the graph.
 
     @cached_property
     def age(self) -> "Floats":
@@ -560,23 +542,10 @@ class Evidence:
         found: Floats = np.maximum((hour.timestamp() * 1e6 - self.at) / DAY, 0.0)
         return found
 
-    def importance(self) -> "Floats":
-        """The importance, from -0.5 to 0.5."""
-        return self.sheet.columns.importance - 0.5
-
-    def pinned(self) -> "Floats":
-        """Whether a memory is pinned."""
-        return self.sheet.columns.pinned
-
     def doubt(self) -> "Floats":
         """The lack of confidence, which counts up to double with age."""
         doubt = 1 - self.sheet.columns.confidence
         found: Floats = doubt * (1 + np.minimum(self.age / DOUBT_DOUBLES_DAYS, 1.0))
-        return found
-
-    def used(self) -> "Floats":
-        """The logarithm of how often a memory was used, limited."""
-        found: Floats = np.log1p(np.minimum(self.sheet.columns.uses, MOST_USES))
         return found
 
     @cached_property
@@ -680,7 +649,7 @@ FEATURES: tuple[Feature[Evidence], ...] = (
     Feature("passage_meaning", "meaning", lambda seen: seen.passage_meaning, "both"),
     Feature("passage_meaning/top", "meaning", lambda seen: _top(_positive(seen.passage_meaning)), "both"),
     Feature("passage_meaning/rank", "meaning", lambda seen: _rank(seen.passage_meaning), "both"),
-    Feature("length", "shape", Evidence.length, "both"),
+    Feature("length", "shape", lambda seen: seen.sheet.token_length, "both"),
     Feature("asks", "shape", lambda seen: seen.sheet.asks, "turns"),
     Feature("time_told", "shape", lambda seen: seen.sheet.has_time, "turns"),
     Feature("time_wanted", "time", Evidence.time_wanted, "turns"),
@@ -691,8 +660,8 @@ FEATURES: tuple[Feature[Evidence], ...] = (
         Evidence.number_wanted,
         "turns",
     ),
-    Feature("opening", "shape", Evidence.opening, "turns"),
-    Feature("early", "time", Evidence.early, "turns"),
+    Feature("opening", "shape", lambda seen: seen.sheet.opening, "turns"),
+    Feature("early", "time", lambda seen: seen.sheet.early, "turns"),
     Feature("dated", "time", lambda seen: seen.dated, "turns"),
     Feature("kind_asked", "kind", lambda seen: seen.of_kind(seen.question.intent.kinds), "notes"),
     Feature("kind_other", "kind", Evidence.other_kind, "notes"),
@@ -749,12 +718,12 @@ FEATURES: tuple[Feature[Evidence], ...] = (
     Feature("answer*before_meaning", "surroundings", lambda seen: seen.answer * seen.before_meaning, "turns"),
     Feature("linked", "graph", lambda seen: seen.graph.linked, by_hand=2.5),
     Feature("entities", "graph", lambda seen: seen.graph.entities, "both"),
-    Feature("importance", "trust", Evidence.importance, by_hand=1.5),
+    Feature("importance", "trust", lambda seen: seen.sheet.importance, by_hand=1.5),
     Feature("doubt", "trust", Evidence.doubt, by_hand=-2.0),
     Feature("contradicted", "trust", lambda seen: seen.graph.contradicted, by_hand=-1.0),
     Feature("recent", "time", lambda seen: np.exp2(seen.age / -HALF_LIFE_DAYS), "notes", by_hand=0.5),
-    Feature("used", "trust", Evidence.used, by_hand=0.05),
-    Feature("pinned", "trust", Evidence.pinned, by_hand=1.0),
+    Feature("used", "trust", lambda seen: seen.sheet.used, by_hand=0.05),
+    Feature("pinned", "trust", lambda seen: seen.sheet.columns.pinned, by_hand=1.0),
 )
 
 

@@ -168,7 +168,7 @@ class Statement:
 
     def __init__(self, title: str | None, text: str, tags: tuple[str, ...], kind: str) -> None:
         whole = text.strip()
-        text = f"{title or ''}. {text[:CHARACTERS_READ]}"
+        self._text = text = f"{title or ''}. {text[:CHARACTERS_READ]}"
         self._words = words(text) if text.isascii() else _paired(words(text))
         all_stems = {word: stem(word) for word in dict.fromkeys([*self._words, *words(" ".join(tags))])}
         common = _common()
@@ -179,10 +179,18 @@ class Statement:
         )
         self.tags = frozenset(tag.casefold() for tag in tags)
         self.slots = frozenset(_slots(text)) | ({"weekday"} if _weekdays() & all_stems.keys() else set())
-        self.labels = {head.casefold(): label.casefold() for head, label in _LABEL.findall(text)}
         self.kind = kind
-        self.adds = _IN_ADDITION.search(text.partition("\n")[0][:FIRST_LINE]) is not None
         self.done = not (whole.endswith(("?", "？")) or _TENTATIVE.match(whole))
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The labels by the words before them, such as "v2" by "api"."""
+        return {head.casefold(): label.casefold() for head, label in _LABEL.findall(self._text)}
+
+    @cached_property
+    def adds(self) -> bool:
+        """Whether it says that it adds something."""
+        return _IN_ADDITION.search(self._text.partition("\n")[0][:FIRST_LINE]) is not None
 
     def labelled(self, other: "Statement") -> bool:
         """Return whether it has a label that the other does not have: "API v2", and the other one "API"."""

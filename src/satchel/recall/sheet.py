@@ -33,6 +33,8 @@ REACH = 4
 # BM25.
 K1 = 1.2
 B = 0.75
+# More uses count as so many.
+MOST_USES = 20
 _MACHINES = ("assistant", "ai", "bot", "model", "system", "tool", "agent")
 
 
@@ -339,6 +341,34 @@ class Sheet:
     def lengths(self) -> "Floats":
         """The number of terms of each memory."""
         return self.total(self.length)
+
+    @cached_property
+    def token_length(self) -> "Floats":
+        """The logarithm of the number of tokens."""
+        found: Floats = np.log(self.columns.tokens + 4)
+        return found
+
+    @cached_property
+    def opening(self) -> "Floats":
+        """Whether a memory is the first of its run."""
+        return _is_other(self.run).astype(np.float64)
+
+    @cached_property
+    def early(self) -> "Floats":
+        """How early a turn is, from 0.5 to -0.5; 0 for notes. Questions are more often about early turns."""
+        oldest, newest = (float(self.at.min()), float(self.at.max())) if self.size else (0.0, 0.0)
+        return (0.5 - (self.at - oldest) / (newest - oldest or 1.0)) * self.spoken
+
+    @cached_property
+    def importance(self) -> "Floats":
+        """The importance, from -0.5 to 0.5."""
+        return self.columns.importance - 0.5
+
+    @cached_property
+    def used(self) -> "Floats":
+        """The logarithm of how often a memory was used, limited."""
+        found: Floats = np.log1p(np.minimum(self.columns.uses, MOST_USES))
+        return found
 
     # The part of BM25 that does not depend on a question.
 
