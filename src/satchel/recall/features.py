@@ -531,7 +531,7 @@ class Evidence:
 
     def of_kind(self, kinds: Collection[str]) -> "Floats":
         """Whether a memory is of one of these kinds."""
-        return self.sheet.states(kinds).astype(np.float64) if kinds else self.zeros
+        return self.sheet.of_kinds(kinds).astype(np.float64) if kinds else self.zeros
 
     # Age and trust, and the graph.
 

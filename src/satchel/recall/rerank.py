@@ -113,9 +113,6 @@ sur dans en au aux se sa son ses notre nos mon ma mes pas ne nouveau nouvelle de
 el los las una unos unas y o pero es son era somos yo ella lo que quien cual cuando donde con para por sobre del al
 su sus nuestro nuestra mi mis no se esta están hay nuevo nueva desde ya partir lugar
 """
-# The kinds that can overtake or be overtaken. A todo changes nothing yet; errors, lessons and prompts do not
-# expire.
-_STATED = frozenset(["fact", "decision", "preference", "observation", "summary", "procedure", "pattern", "fix"])
 _TENTATIVE = lazy_pattern(
     r"(?:maybe|perhaps|idea|proposal|we (?:could|might|should)|should we|consider"
     r"|vielleicht|idee|peut-être|quizás?|tal vez)\b",
@@ -344,7 +341,7 @@ def currency(
     do not overtake the ones of that time, but are overtaken by them.
     """
     sheet, question = seen.sheet, seen.question
-    states = _states(sheet)
+    states = sheet.states
     leading = [place for place in leading if states[place]]
     if not leading:
         return Currency(seen.zeros, seen.zeros, seen.zeros, {})
@@ -391,12 +388,6 @@ def currency(
 
 def _asked(question: Question) -> frozenset[str]:
     return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
-
-
-def _states(sheet: Sheet) -> "NDArray[np.bool_]":
-    """Return which memories state how something is. Turns of a conversation are never overtaken."""
-    found: NDArray[np.bool_] = sheet.states(_STATED) & ~sheet.spoken
-    return found
 
 
 def _rows(sheet: Sheet, question: Question) -> "Floats | None":

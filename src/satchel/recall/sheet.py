@@ -35,6 +35,9 @@ K1 = 1.2
 B = 0.75
 # More uses count as so many.
 MOST_USES = 20
+# The kinds that can overtake or be overtaken. A todo changes nothing yet; errors, lessons and prompts do not
+# expire.
+_STATED = frozenset(["fact", "decision", "preference", "observation", "summary", "procedure", "pattern", "fix"])
 _MACHINES = ("assistant", "ai", "bot", "model", "system", "tool", "agent")
 
 
@@ -122,9 +125,15 @@ class Sheet:
             breaks[1:] |= (before[places] != self.key[:-1]) | (after[places] != self.key[1:])
         return np.cumsum(breaks)
 
-    def states(self, kinds: Collection[str]) -> "NDArray[np.bool_]":
+    def of_kinds(self, kinds: Collection[str]) -> "NDArray[np.bool_]":
         """Return which memories are of one of these kinds."""
         return self.columns.of_names(self.columns.kind, kinds)
+
+    @cached_property
+    def states(self) -> "NDArray[np.bool_]":
+        """Which memories state how something is. Turns of a conversation are never overtaken."""
+        found: NDArray[np.bool_] = self.of_kinds(_STATED) & ~self.spoken
+        return found
 
     @cached_property
     def known_codes(self) -> frozenset[int]:
