@@ -8,10 +8,7 @@ from datetime import timedelta
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
-from satchel.recall.features import Evidence, Lexical
-from satchel.recall.question import read_question
 from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 
@@ -97,7 +94,7 @@ def test_what_was_used_more_ranks_higher(words: Satchel):
     assert hits[0].score > hits[1].score
 
 
-def test_use_counts_less_and_less_and_only_up_to_a_point(words: Satchel):
+def test_use_counts_less_and_less_and_only_up_to_a_point():
     passage = TracedPassage(0, 1, 0, b"", None)
     traces = [
         Trace(
@@ -120,9 +117,7 @@ def test_use_counts_less_and_less_and_only_up_to_a_point(words: Satchel):
         )
         for key, uses in enumerate((0, 1, 2, 20, 5000))
     ]
-    question = read_question("", now=utc_now())
-    sheet = Sheet.of(traces)
-    used = Evidence(words._store, Filter(), sheet, question, Lexical(sheet, ())).used()
+    used = Sheet.of(traces).used
     assert used[0] == 0
     assert used[1] - used[0] > used[2] - used[1] > 0
     assert used[3] == used[4]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Draft
 from satchel.recall import ranking
+from satchel.recall.columns import best_first
 from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 
@@ -105,6 +106,12 @@ def test_equal_memories_have_equal_scores_and_come_by_id(text, count, small):
     assert ids == sorted(ids)
 
 
+@given(values=st.lists(st.integers(-3, 3) | st.floats(-1, 1), max_size=30), most=st.none() | st.integers(1, 35))
+def test_the_best_are_the_first_of_a_stable_sort(values, most):
+    expected = sorted(range(len(values)), key=lambda place: -values[place])
+    assert best_first(np.array(values, np.float64), most).tolist() == expected[:most]
+
+
 pieces = st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_size=3)
 
 
@@ -124,7 +131,7 @@ def test_a_phrase_stands_in_a_passage_as_often_as_one_counts_it_there(memories, 
         for held in memories
         for codes in held
     ]
-    assert Sheet.of(traces).frequencies(tuple(phrase)).tolist() == counted
+    assert Sheet.of(traces).frequencies([tuple(phrase)]).tolist() == [counted]
 
 
 @settings(max_examples=60)

@@ -1055,7 +1055,7 @@ def _unread(weak: "Weak | None", item: Callable[[Hit, bool], Item]) -> Unread | 
         except StoreError:
             # The store was closed since: then the receipt names them without their texts.
             hits = {}
-        named = zip(weak.places, weak.ids, weak.scores, strict=True)
+        named = zip(weak.places.tolist(), weak.ids.tolist(), weak.scores.tolist(), strict=True)
         return [
             (
                 place,

@@ -300,14 +300,19 @@ class Packed(NamedTuple):
     placed: dict[int, Placed]
     text: str
     token_count: int
-    value: int
-    """The value of the policy's choice. Items that fill the rest of the budget do not add to it."""
+    choice: Choice | None
+    """What the policy chose; None if everything is included."""
     pruned: Pruned
     candidates: Candidates
     policy: Policy
     budget: int | None
     smallest_budget: int | None = None
     """If there were candidates but none fitted: the smallest budget that includes something."""
+
+    @property
+    def value(self) -> int:
+        """The value of the policy's choice. Items that fill the rest of the budget do not add to it."""
+        return self.candidates.value_of_all if self.choice is None else self.choice.value
 
     def missed(self) -> list[int]:
         """Return the places of those that are left out only because the budget has no room for them."""
@@ -351,17 +356,16 @@ def pack(
     if budget is None:
         block = _Block(candidates, policy, UNLIMITED, assemble, count)
         block.take(candidates.everything())
-        return _finish(block, candidates.value_of_all, pruned, None)
+        return _finish(block, None, pruned, None)
     block = _Block(candidates, policy, budget, assemble, count)
     if 0 < candidates.estimate <= budget and block.take(candidates.everything()):
-        return _finish(block, candidates.value_of_all, pruned, budget)
+        return _finish(block, None, pruned, budget)
     if pins == "strict" and 0 < budget < candidates.pinned_need:
         raise BudgetError(_pins_do_not_fit(candidates, budget))
-    choice = _fit_choice(block)
-    return _finish(block, choice.value, pruned, budget)
+    return _finish(block, _fit_choice(block), pruned, budget)
 
 
-def _finish(block: _Block, value: int, pruned: Pruned, budget: int | None) -> Packed:
+def _finish(block: _Block, choice: Choice | None, pruned: Pruned, budget: int | None) -> Packed:
     """Remove items whose text is contained in another, then fill the rest of the budget."""
     candidates = block.candidates
     if block.policy.weighs:
@@ -378,7 +382,7 @@ def _finish(block: _Block, value: int, pruned: Pruned, budget: int | None) -> Pa
         placed=block.chosen,
         text=block.text,
         token_count=block.token_count,
-        value=value,
+        choice=choice,
         pruned=pruned,
         candidates=candidates,
         policy=block.policy,

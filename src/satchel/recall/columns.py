@@ -33,6 +33,7 @@ __all__ = [
     "Neighbourhood",
     "Selection",
     "Vocabulary",
+    "best_first",
     "distinct",
     "in_order_of_time",
     "in_thread",
@@ -248,6 +249,21 @@ def _ranges(starts: "Ints", counts: "Ints") -> "Ints":
     total = int(ends[-1]) if len(ends) else 0
     found: Ints = np.arange(total) + np.repeat(starts - (ends - counts), counts)
     return found
+
+
+def best_first(values: "NDArray[Any]", most: int | None = None) -> "Ints":
+    """Return the places of the highest values, at most so many, highest first; equal values in order of place."""
+    if most is None or most >= len(values):
+        places = np.arange(len(values))
+    else:
+        places = np.flatnonzero(values >= np.partition(values, -most)[-most])
+    found = -values[places]
+    order = found.argsort()
+    ranked = found[order]
+    if (ranked[1:] == ranked[:-1]).any():
+        # Only then, because a stable sort takes five times as long.
+        order = found.argsort(kind="stable")
+    return places[order[:most]]
 
 
 def distinct(numbers: "Ints") -> "Ints":

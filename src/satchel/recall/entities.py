@@ -1,7 +1,7 @@
 """Find entities in a text by their form: names, identifiers, paths, addresses, titles."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -56,7 +56,8 @@ _TITLES = frozenset(["dr", "mr", "mrs", "ms", "prof", "st", "rev", "capt", "lt",
 _TOKEN = lazy_pattern(r"[^\s\"“”„«»`<>\[\]{}()|,;=—]++")
 # Words in lower case, each with a space after it.
 _PLAIN_WORDS = lazy_pattern(r"(?:[a-z]++ )++")
-_QUOTED = lazy_pattern(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|(?<!\w)'([^'\n]{2,120})'(?!\w)")
+# Each alternative starts with its quote, so that the search skips to the next one.
+_QUOTED = lazy_pattern(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|'(?<!\w')([^'\n]{2,120})'(?!\w)")
 _OPENING = frozenset('\n"“”„«»[{|>—')
 _SENTENCE_ENDS = frozenset(".!?:…")
 _BEFORE = "'’‘*_~-–:.!?…¿¡"
@@ -222,8 +223,10 @@ def _continues(text: str, end: int) -> bool:
     return text[end : end + 1] == " " and following[:1].isupper()
 
 
-def _finish_run(run: list[_Word], distinct: set[str], *, next_word: str) -> Iterator[_Found]:
-    """Yield the name that a run of capitalised words forms, if any, and clear the run."""
+def _finish_run(run: list[_Word], distinct: set[str], *, next_word: str) -> Sequence[_Found]:
+    """Return the name that a run of capitalised words forms, if any, and clear the run."""
+    if not run:
+        return ()
     words = run[:]
     run.clear()
     while words and (words[0].text.casefold() in _NOT_NAMES or (len(words) > 1 and _is_adverb(words[0]))):
@@ -231,17 +234,18 @@ def _finish_run(run: list[_Word], distinct: set[str], *, next_word: str) -> Iter
     while words and (words[-1].text in _WITHIN_NAMES or words[-1].text.casefold() in _NOT_NAMES):
         words.pop()
     if not words or len(words) > _MAX_RUN or all(word.text.casefold() in _DATES for word in words):
-        return
+        return ()
     first = words[0]
     if len(words) == 1 and len(first.text) == 1:
-        return
+        return ()
     certain = len(words) > 1 or not first.opens or first.confirmed or next_word in _PERSON_VERBS
-    yield _Found(first.start, _joined(words), None if certain else first.text.casefold())
+    name = _Found(first.start, _joined(words), None if certain else first.text.casefold())
     if certain:
-        distinct.add(_joined(words))
+        distinct.add(name.name)
     # "Met Caroline" or "New York": the first word of a sentence may or may not belong to the name.
     if first.opens and len(words) > 1 and words[1].text[0].isupper() and not (first.confirmed or first.abbreviated):
-        yield _Found(words[1].start, _joined(words[1:]))
+        return name, _Found(words[1].start, _joined(words[1:]))
+    return (name,)
 
 
 def _joined(words: list[_Word]) -> str:
@@ -265,6 +269,9 @@ def _folded(word: _Word) -> str:
 
 def _special_form(word: str, *, called: bool) -> str | None:
     """Return the normal form of a URL, path, identifier and the like; None for a plain word, empty for noise."""
+    if not called and word.isalpha() and (word.istitle() or word.isupper()):
+        # Most words that are asked about.
+        return None
     if "://" in word or word.startswith("www."):
         if match := _fits(_URL, word):
             return match[1].lower().rpartition("@")[2].removeprefix("www.") + match[2].rstrip("/.,")

@@ -13,7 +13,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Memory
-from satchel.recall.columns import Derived
+from satchel.recall.columns import Derived, best_first
 from satchel.recall.entities import entities
 from satchel.recall.question import QueryTerm, Question, as_codes
 from satchel.recall.sheet import K1, REACH, Sheet
@@ -118,9 +118,9 @@ def shared_names(sheet: Sheet, seeds: Mapping[int, Iterable[tuple[int, ...]]], s
             weights[codes] = weights.get(codes, 0.0) + float(strength[place])
             holders.setdefault(codes, set()).add(place)
     # Most names occur only once, which one look at the index tells for all of them.
-    often = sheet.counts(np.array([codes[0] for codes in weights], np.uint32)) > 1
-    for codes in itertools.compress(weights, often.tolist()):
-        places = sheet.holders(codes[:3])
+    counts = sheet.counts(np.array([codes[0] for codes in weights], np.uint32))
+    often = list(itertools.compress(weights, (counts > 1).tolist()))
+    for codes, places in zip(often, sheet.holders([codes[:3] for codes in often]), strict=True):
         if 1 < len(places) <= max(8, sheet.size // 10):
             added = weights[codes] * np.log1p(sheet.size / len(places))
             own = holders[codes]
@@ -146,7 +146,6 @@ MOST_PAIRED = 24
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0
-MOST_USES = 20
 
 
 class Lexical:
@@ -154,9 +153,7 @@ class Lexical:
 
     def __init__(self, sheet: Sheet, terms: Sequence[QueryTerm]) -> None:
         self._term_weights = np.array([term.weight for term in terms])
-        self.passages = np.zeros((len(terms), len(sheet.starts)))
-        for row, term in zip(self.passages, terms, strict=True):
-            row[:] = sheet.frequencies(term.codes)
+        self.passages = sheet.frequencies([term.codes for term in terms])
         self.memories = sheet.total(self.passages)
         self.present = self.memories > 0
         self.counts = np.count_nonzero(self.present, axis=1)
@@ -305,13 +302,15 @@ class Evidence:
 
     def phrase(self) -> "Floats":
         """The share of the question's pairs of neighbouring words that are neighbours in a memory."""
-        pairs, present = 0, np.zeros(self.sheet.size)
+        pairs, there, present = 0, [], np.zeros(self.sheet.size)
         counted = zip(self.question.terms[:MOST_PAIRED], self.words.counts.tolist(), strict=False)
         for (one, ones), (other, others) in itertools.pairwise(counted):
             if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
                 pairs += 1
                 if ones and others:
-                    present[self.sheet.holders((*one.codes, *other.codes))] += 1
+                    there.append((*one.codes, *other.codes))
+        for places in self.sheet.holders(there):
+            present[places] += 1
         return present / (pairs or 1)
 
     # Vectors. A memory without a vector counts as average.
@@ -484,18 +483,6 @@ class Evidence:
         """The time of each memory in microseconds since 1970."""
         return self.sheet.at
 
-    def opening(self) -> "Floats":
-        """Whether a memory is the first of its run."""
-        first = np.ones(self.sheet.size)
-        first[1:] = self.sheet.run[1:] != self.sheet.run[:-1]
-        return first
-
-    def early(self) -> "Floats":
-        """How early a turn is, from 0.5 to -0.5; 0 for notes. Questions are more often about early turns."""
-        at = self.at
-        oldest, newest = (float(at.min()), float(at.max())) if self.sheet.size else (0.0, 0.0)
-        return (0.5 - (at - oldest) / (newest - oldest or 1.0)) * self.sheet.spoken
-
     @cached_property
     def dated(self) -> "Floats":
         """Whether a memory is from a time that the question names; 0.5 if that is vague."""
@@ -537,11 +524,6 @@ class Evidence:
         """Whether a memory has a number, if the question asks for one."""
         return self.sheet.has_number if self.question.asks_many else self.zeros
 
-    def length(self) -> "Floats":
-        """The logarithm of the number of tokens."""
-        found: Floats = np.log(self.sheet.columns.tokens + 4)
-        return found
-
     def other_kind(self) -> "Floats":
         """Whether a memory is of another kind than the question names."""
         kinds = self.question.intent.kinds
@@ -549,9 +531,9 @@ class Evidence:
 
     def of_kind(self, kinds: Collection[str]) -> "Floats":
         """Whether a memory is of one of these kinds."""
-        return self.sheet.states(kinds).astype(np.float64) if kinds else self.zeros
+        return self.sheet.of_kinds(kinds).astype(np.float64) if kinds else self.zeros
 
-    # Properties that do not depend on the question, and the graph.
+    # Age and trust, and the graph.
 
     @cached_property
     def age(self) -> "Floats":
@@ -560,23 +542,10 @@ class Evidence:
         found: Floats = np.maximum((hour.timestamp() * 1e6 - self.at) / DAY, 0.0)
         return found
 
-    def importance(self) -> "Floats":
-        """The importance, from -0.5 to 0.5."""
-        return self.sheet.columns.importance - 0.5
-
-    def pinned(self) -> "Floats":
-        """Whether a memory is pinned."""
-        return self.sheet.columns.pinned
-
     def doubt(self) -> "Floats":
         """The lack of confidence, which counts up to double with age."""
         doubt = 1 - self.sheet.columns.confidence
         found: Floats = doubt * (1 + np.minimum(self.age / DOUBT_DOUBLES_DAYS, 1.0))
-        return found
-
-    def used(self) -> "Floats":
-        """The logarithm of how often a memory was used, limited."""
-        found: Floats = np.log1p(np.minimum(self.sheet.columns.uses, MOST_USES))
         return found
 
     @cached_property
@@ -584,7 +553,7 @@ class Evidence:
         """Activation spread from the best matches."""
         sheet, top = self.sheet, self.passage_top
         first = top + self.passage_meaning
-        leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
+        leading = best_first(first, SEEDS).tolist()
         seeds = {int(sheet.key[place]): float(top[place]) for place in leading}
         active, refuted = spread(self.store, self.where, {key: value for key, value in seeds.items() if value > 0})
         return _Graph(
@@ -617,8 +586,10 @@ def _rank(values: "Floats") -> "Floats":
     # Most memories have the lowest value of a column about words, 0.
     above = np.flatnonzero(values > values.min(initial=np.inf))
     found = np.full(len(values), np.log1p(len(above)))
-    higher = values[above]
-    found[above] = np.log1p(len(above) - np.searchsorted(np.sort(higher), higher, side="right"))
+    order = values[above].argsort()
+    # Searched in order, each value is found near the one before: four times as fast.
+    ranked = values[above[order]]
+    found[above[order]] = np.log1p(len(above) - ranked.searchsorted(ranked, side="right"))
     return found
 
 
@@ -678,7 +649,7 @@ FEATURES: tuple[Feature[Evidence], ...] = (
     Feature("passage_meaning", "meaning", lambda seen: seen.passage_meaning, "both"),
     Feature("passage_meaning/top", "meaning", lambda seen: _top(_positive(seen.passage_meaning)), "both"),
     Feature("passage_meaning/rank", "meaning", lambda seen: _rank(seen.passage_meaning), "both"),
-    Feature("length", "shape", Evidence.length, "both"),
+    Feature("length", "shape", lambda seen: seen.sheet.token_length, "both"),
     Feature("asks", "shape", lambda seen: seen.sheet.asks, "turns"),
     Feature("time_told", "shape", lambda seen: seen.sheet.has_time, "turns"),
     Feature("time_wanted", "time", Evidence.time_wanted, "turns"),
@@ -689,8 +660,8 @@ FEATURES: tuple[Feature[Evidence], ...] = (
         Evidence.number_wanted,
         "turns",
     ),
-    Feature("opening", "shape", Evidence.opening, "turns"),
-    Feature("early", "time", Evidence.early, "turns"),
+    Feature("opening", "shape", lambda seen: seen.sheet.opening, "turns"),
+    Feature("early", "time", lambda seen: seen.sheet.early, "turns"),
     Feature("dated", "time", lambda seen: seen.dated, "turns"),
     Feature("kind_asked", "kind", lambda seen: seen.of_kind(seen.question.intent.kinds), "notes"),
     Feature("kind_other", "kind", Evidence.other_kind, "notes"),
@@ -747,12 +718,12 @@ FEATURES: tuple[Feature[Evidence], ...] = (
     Feature("answer*before_meaning", "surroundings", lambda seen: seen.answer * seen.before_meaning, "turns"),
     Feature("linked", "graph", lambda seen: seen.graph.linked, by_hand=2.5),
     Feature("entities", "graph", lambda seen: seen.graph.entities, "both"),
-    Feature("importance", "trust", Evidence.importance, by_hand=1.5),
+    Feature("importance", "trust", lambda seen: seen.sheet.importance, by_hand=1.5),
     Feature("doubt", "trust", Evidence.doubt, by_hand=-2.0),
     Feature("contradicted", "trust", lambda seen: seen.graph.contradicted, by_hand=-1.0),
     Feature("recent", "time", lambda seen: np.exp2(seen.age / -HALF_LIFE_DAYS), "notes", by_hand=0.5),
-    Feature("used", "trust", Evidence.used, by_hand=0.05),
-    Feature("pinned", "trust", Evidence.pinned, by_hand=1.0),
+    Feature("used", "trust", lambda seen: seen.sheet.used, by_hand=0.05),
+    Feature("pinned", "trust", lambda seen: seen.sheet.columns.pinned, by_hand=1.0),
 )
 
 

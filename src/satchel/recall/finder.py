@@ -184,8 +184,10 @@ def _behind(found: Recalled, ahead: Collection[str]) -> "Weak | None":
     """Return the weak candidates behind hits of which some were moved to the front."""
     if (weak := found.weak) is None:
         return None
-    moved = [hit.memory.id in ahead for hit in found.hits]
-    return weak._replace(places=tuple(len(ahead) + place - sum(moved[:place]) for place in weak.places))
+    import numpy as np
+
+    moved = np.cumsum([0, *(hit.memory.id in ahead for hit in found.hits)])
+    return weak._replace(places=len(ahead) + weak.places - moved[weak.places])
 
 
 def _distinct(store: SearchStore, where: Filter, *, limit: int) -> list[Hit]:

@@ -277,23 +277,19 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_intent(text: str) -> Intent:
     """Return the intent of a question by the word tables above; without a match, its fields have their defaults."""
-    text = " ".join(text[:MAX_QUERY].split())
+    text = " ".join(text[:MAX_QUERY].split()).lower()
     matched: set[str] = set()
-    kinds = tuple(kind for kind, table in _NAMED.items() if _matches(_pattern(table, text), text, matched))
-    likely = tuple(
-        kind for kind, table in _SUGGESTED.items() if kind not in kinds and _pattern(table, text).search(text)
-    )
-    newest = _matches(_pattern(_NEWEST, text), text, matched) or (
-        _has_any(_LAST_WORDS, text.lower()) and _matches(_LAST, text, matched)
-    )
-    oldest = _matches(_pattern(_OLDEST, text), text, matched)
+    kinds = tuple(kind for kind, table in _NAMED.items() if _matches(table, text, matched))
+    likely = tuple(kind for kind, table in _SUGGESTED.items() if kind not in kinds and _matches(table, text))
+    newest = _matches(_NEWEST, text, matched) or (_has_any(_LAST_WORDS, text) and _has_match(_LAST, text, matched))
+    oldest = _matches(_OLDEST, text, matched)
     return Intent(
         language=_language(text),
         kinds=kinds,
         likely=likely,
         order="newest" if newest else "oldest" if oldest else None,
-        reasons=_pattern(_REASONS, text).search(text) is not None,
-        events=bool(kinds) or _pattern(_EVENTS, text).search(text) is not None,
+        reasons=_matches(_REASONS, text),
+        events=bool(kinds) or _matches(_EVENTS, text),
         words=frozenset(matched),
     )
 
@@ -308,10 +304,21 @@ def is_grammar(term: str) -> bool:
     return _GRAMMAR.fullmatch(term.replace(" ", "")) is not None
 
 
-def _matches(pattern: re.Pattern[str], text: str, matched: set[str]) -> bool:
+def _matches(table: str, text: str, matched: set[str] | None = None) -> bool:
+    """Return whether an entry of a table occurs in a text of lower case; the words of all are added to `matched`.
+
+    Compiling all tables takes 8 ms, and most questions have words of one or two.
+    """
+    if text.isascii() and not _has_any(_longest_words(table), text):
+        return False
+    pattern = _compiled(table)
+    return pattern.search(text) is not None if matched is None else _has_match(pattern, text, matched)
+
+
+def _has_match(pattern: re.Pattern[str], text: str, matched: set[str]) -> bool:
     """Return whether a pattern occurs in the text; the words of its matches are added to `matched`."""
     matches = [match[0] for match in pattern.finditer(text)]
-    matched.update(word.lower() for match in matches for word in _WORD.findall(match))
+    matched.update(word for match in matches for word in _WORD.findall(match))
     return bool(matches)
 
 
@@ -330,19 +337,6 @@ def _tables() -> dict[str, frozenset[str]]:
     return {"en": QUESTION_WORDS} | {name: frozenset(words.split()) for name, words in _FUNCTION_WORDS.items()}
 
 
-_NOTHING = lazy_pattern(r"(?!)")
-
-
-def _pattern(table: str, text: str) -> re.Pattern[str]:
-    """Return the pattern of a table, or one that matches nothing if the text has none of its words.
-
-    Compiling all tables takes 8 ms, and most questions have words of one or two.
-    """
-    if text.isascii() and not _has_any(_longest_words(table), text.lower()):
-        return _NOTHING
-    return _compiled(table)
-
-
 def _has_any(words: Iterable[str], text: str) -> bool:
     return any(map(text.__contains__, words))
 
@@ -355,17 +349,15 @@ def _longest_words(table: str) -> tuple[str, ...]:
 
 @cache
 def _compiled(table: str) -> re.Pattern[str]:
-    return re.compile("|".join(_alternatives(table)), re.IGNORECASE)
-
-
-def _alternatives(table: str) -> Iterator[str]:
+    spaced, unspaced = [], []
     for entry in table.split():
-        word = entry.rstrip("=*")
-        pattern = re.escape(word).replace("_", r"\s")
-        if word[0] > _UNSPACED:
-            yield pattern
+        pattern = re.escape(entry.rstrip("=*")).replace("_", r"\s")
+        if entry[0] > _UNSPACED:
+            unspaced.append(pattern)
         else:
-            yield rf"\b{pattern}" + {"*": r"\w*", "=": rf"\b{_PHRASE_ENDS}"}.get(entry[-1], r"\b")
+            spaced.append(pattern + {"*": r"\w*", "=": rf"\b{_PHRASE_ENDS}"}.get(entry[-1], r"\b"))
+    # With one \b before all of them, only those that begin with the letter at hand are tried.
+    return re.compile("|".join([rf"\b(?:{'|'.join(spaced)})", *unspaced]))
 
 
 # Questions about a course of events: "in what order did I bring up …", "summarise how the roof job went".
@@ -664,8 +656,9 @@ def _sought(words: Sequence[str]) -> tuple[str, ...]:
 def _content_words(words: Sequence[str], language: str = "en") -> list[str]:
     """Return the words that are no stop words; all words if there are only stop words."""
     words = words[: 2 * MAX_TERMS]
-    without = QUESTION_WORDS | function_words(language)
-    return [word for word in words if word not in without and not is_grammar(word)] or list(words)
+    foreign = function_words(language)
+    found = (word for word in words if word not in QUESTION_WORDS and word not in foreign)
+    return [word for word in found if word.isascii() or not is_grammar(word)] or list(words)
 
 
 def _weight(word: str, intent: Intent, dated: frozenset[str]) -> float:

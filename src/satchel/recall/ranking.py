@@ -10,7 +10,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.columns import SMALL, Columns, Derived, Neighbourhood, Selection, in_thread
+from satchel.recall.columns import SMALL, Columns, Derived, Neighbourhood, Selection, best_first, in_thread
 from satchel.recall.features import SEEDS, Evidence, Lexical, features, spread
 from satchel.recall.question import (
     QueryTerm,
@@ -305,10 +305,10 @@ def rerank(seen: Evidence, odds: "Floats", *, surroundings: bool = False) -> "tu
 class Weak(NamedTuple):
     """Candidates that are not relevant enough. Their texts are read only if somebody asks for them."""
 
-    places: tuple[int, ...]
+    places: "NDArray[np.int64]"
     """For each, the number of hits that rank before it."""
-    ids: tuple[str, ...]
-    scores: tuple[float, ...]
+    ids: "NDArray[np.object_]"
+    scores: "NDArray[np.float64]"
     read: Callable[[], dict[str, Hit]]
     """Reads them from the store as it is then, by id. One that was purged meanwhile is left out."""
 
@@ -353,31 +353,27 @@ def rank(
     odds, overtaken_by = rerank(seen, log_odds(seen.columns, using), surroundings=surroundings)
     scores = probability(odds)
     relevance = _relevances(seen, question, odds, fitted)
-    order = sheet.latest_first[np.argsort(-scores[sheet.latest_first], kind="stable")]
-    if not surroundings:
-        order = order[seen.matched[order]]
+    order = sheet.latest_first if surroundings else sheet.latest_first[seen.matched[sheet.latest_first]]
+    order = order[best_first(scores[order], None if distinct else limit)]
     hits = _Hits(seen, scores, relevance, overtaken_by, using=using if explain else None)
     if distinct:
         memories, repeated = _distinct(seen, order.tolist(), limit=limit)
         shown = [place for place in memories if place not in repeated]
         return Ranked(hits.made(shown, memories, repeated))
-    order = order[:limit]
     strong = (relevance[order] >= least[0]) & (scores[order] >= least[1]) | (sheet.columns.pinned[order] > 0)
-    listed = frozenset(order.tolist())
+    listed = frozenset(order.tolist()) if overtaken_by else frozenset()
     memories = seen.memories(order[strong].tolist())
-    found = Ranked(hits.made(memories, memories, listed=listed))
-    weak = order[~strong].tolist()
-    if not weak:
-        return found
+    found = hits.made(memories, memories, listed=listed)
+    if strong.all():
+        return Ranked(found)
+    weak = order[~strong]
 
     def read_weak() -> dict[str, Hit]:
         with store.reading(where.scope.org):
-            those = sheet.memories(store, weak)
+            those = sheet.memories(store, weak.tolist())
         return {hit.memory.id: hit for hit in hits.made(those, those, listed=listed)}
 
-    places = tuple(np.cumsum(strong)[~strong].tolist())
-    ids, values = tuple(sheet.ids[weak].tolist()), tuple(scores[weak].tolist())
-    return found._replace(weak=Weak(places, ids, values, read_weak))
+    return Ranked(found, Weak(np.cumsum(strong, dtype=np.int64)[~strong], sheet.ids[weak], scores[weak], read_weak))
 
 
 class _Hits:

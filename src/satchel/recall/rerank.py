@@ -18,7 +18,7 @@ import numpy as np
 
 from satchel.model.memory import Memory
 from satchel.model.patterns import lazy_pattern
-from satchel.recall.columns import NONE
+from satchel.recall.columns import NONE, best_first
 from satchel.recall.features import Evidence, Feature
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet
@@ -79,6 +79,8 @@ WEIGHTS = {
     "gap": 3.1,
     "slots": 0.9,
 }
+# The highest value of the feature "changed". That of "shared" is 1.
+MOST_CHANGED = 2
 
 # Words of change: they say that something is no longer as it was. English words match in any form.
 _CHANGES = """
@@ -111,9 +113,6 @@ sur dans en au aux se sa son ses notre nos mon ma mes pas ne nouveau nouvelle de
 el los las una unos unas y o pero es son era somos yo ella lo que quien cual cuando donde con para por sobre del al
 su sus nuestro nuestra mi mis no se esta están hay nuevo nueva desde ya partir lugar
 """
-# The kinds that can overtake or be overtaken. A todo changes nothing yet; errors, lessons and prompts do not
-# expire.
-_STATED = frozenset(["fact", "decision", "preference", "observation", "summary", "procedure", "pattern", "fix"])
 _TENTATIVE = lazy_pattern(
     r"(?:maybe|perhaps|idea|proposal|we (?:could|might|should)|should we|consider"
     r"|vielleicht|idee|peut-être|quizás?|tal vez)\b",
@@ -166,7 +165,7 @@ class Statement:
 
     def __init__(self, title: str | None, text: str, tags: tuple[str, ...], kind: str) -> None:
         whole = text.strip()
-        text = f"{title or ''}. {text[:CHARACTERS_READ]}"
+        self._text = text = f"{title or ''}. {text[:CHARACTERS_READ]}"
         self._words = words(text) if text.isascii() else _paired(words(text))
         all_stems = {word: stem(word) for word in dict.fromkeys([*self._words, *words(" ".join(tags))])}
         common = _common()
@@ -177,10 +176,18 @@ class Statement:
         )
         self.tags = frozenset(tag.casefold() for tag in tags)
         self.slots = frozenset(_slots(text)) | ({"weekday"} if _weekdays() & all_stems.keys() else set())
-        self.labels = {head.casefold(): label.casefold() for head, label in _LABEL.findall(text)}
         self.kind = kind
-        self.adds = _IN_ADDITION.search(text.partition("\n")[0][:FIRST_LINE]) is not None
         self.done = not (whole.endswith(("?", "？")) or _TENTATIVE.match(whole))
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The labels by the words before them, such as "v2" by "api"."""
+        return {head.casefold(): label.casefold() for head, label in _LABEL.findall(self._text)}
+
+    @cached_property
+    def adds(self) -> bool:
+        """Whether it says that it adds something."""
+        return _IN_ADDITION.search(self._text.partition("\n")[0][:FIRST_LINE]) is not None
 
     def labelled(self, other: "Statement") -> bool:
         """Return whether it has a label that the other does not have: "API v2", and the other one "API"."""
@@ -334,7 +341,7 @@ def currency(
     do not overtake the ones of that time, but are overtaken by them.
     """
     sheet, question = seen.sheet, seen.question
-    states = _states(sheet)
+    states = sheet.states
     leading = [place for place in leading if states[place]]
     if not leading:
         return Currency(seen.zeros, seen.zeros, seen.zeros, {})
@@ -345,8 +352,14 @@ def currency(
         return Currency(seen.zeros, seen.zeros, seen.zeros, {})
     at = sheet.at[places]
     gap = at[None, :] - at[:, None]
-    possible = _possible(statements, gap)
-    columns, plain = _pairs(seen, rows, places, statements, gap)
+    columns = _without_terms(seen, rows, places, statements, gap)
+    odds = INTERCEPT + sum(WEIGHTS[name] * column for name, column in columns.items())
+    most = WEIGHTS["shared"] + WEIGHTS["changed"] * MOST_CHANGED * np.array([bool(s.changed) for s in statements])
+    possible = _possible(statements, gap) & (odds + most > 0)
+    if not possible.any():
+        # Most questions end here: comparing the terms takes longer than everything before.
+        return Currency(seen.zeros, seen.zeros, seen.zeros, {})
+    columns, plain = _pairs(sheet, columns, statements)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
     # Rounded, because a matrix product may sum two equal rows in a different order.
     sure = np.round(possible / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
@@ -375,12 +388,6 @@ def currency(
 
 def _asked(question: Question) -> frozenset[str]:
     return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
-
-
-def _states(sheet: Sheet) -> "NDArray[np.bool_]":
-    """Return which memories state how something is. Turns of a conversation are never overtaken."""
-    found: NDArray[np.bool_] = sheet.states(_STATED) & ~sheet.spoken
-    return found
 
 
 def _rows(sheet: Sheet, question: Question) -> "Floats | None":
@@ -423,10 +430,33 @@ def _possible(statements: Sequence[Statement], gap: "Floats") -> "Floats":
     return found
 
 
-def _pairs(
+def _without_terms(
     seen: Evidence, rows: "Floats | None", places: Sequence[int], statements: Sequence[Statement], gap: "Floats"
+) -> "dict[str, Floats]":
+    """Return the features of each pair (row: the older, column: the newer) that do not compare their terms."""
+    asked = seen.words.present[:, places].astype(np.float64)
+    # The weight is added because a word that every memory has is still a word of the question.
+    importance = seen.words.rarity + np.array([term.weight for term in seen.question.terms])
+    sought = np.full(len(places), DEVIATIONS_WITHOUT_VECTORS)
+    if rows is not None:
+        sought = _sought(seen.mean_cosines, places)
+    tagged = np.array([bool(each.tags) for each in statements])
+    kinds = np.array([each.kind for each in statements])
+    return {
+        "asked": (asked * importance[:, None]).T @ asked / (importance.sum() or 1.0),
+        "sought": np.minimum.outer(sought, sought),
+        "untagged": 1.0 - (tagged[:, None] & tagged[None, :]),
+        "tags": np.minimum(_common_members([each.tags for each in statements]), 2),
+        "kind": (kinds[:, None] == kinds[None, :]).astype(np.float64),
+        "gap": np.clip(gap / MONTH, 0, 1),
+        "slots": np.minimum(_common_members([each.slots for each in statements]), 2),
+    }
+
+
+def _pairs(
+    sheet: Sheet, columns: "Mapping[str, Floats]", statements: Sequence[Statement]
 ) -> "tuple[dict[str, Floats], Floats]":
-    """Return the features of each pair (row: the older, column: the newer), and which may be marked.
+    """Return the features of each pair, given those without terms, and which pairs may be marked.
 
     A pair may be marked if words of change are near shared terms, and if both cover about the same part of the
     question or share two tags.
@@ -434,36 +464,18 @@ def _pairs(
     # Terms of one memory only are not shared, and numbers and single letters do not indicate a subject.
     counts = Counter(itertools.chain.from_iterable(each.terms for each in statements))
     names = sorted(term for term, count in counts.items() if count > 1 and len(term) > 1 and not term.isdigit())
-    rare = _rarity(seen.sheet, names)
+    rare = _rarity(sheet, names)
     holds = _table([each.terms for each in statements], names)
-    changed = np.minimum((holds * rare) @ _table([each.changed for each in statements], names).T, 2)
-    asked = seen.words.present[:, places].astype(np.float64)
-    # The weight is added because a word that every memory has is still a word of the question.
-    importance = seen.words.rarity + np.array([term.weight for term in seen.question.terms])
-    both = (asked * importance[:, None]).T @ asked / (importance.sum() or 1.0)
-    sought = np.full(len(places), DEVIATIONS_WITHOUT_VECTORS)
-    if rows is not None:
-        sought = _sought(seen.mean_cosines, places)
-    tagged = np.array([bool(each.tags) for each in statements])
-    kinds = np.array([each.kind for each in statements])
-    columns = {
-        "shared": _rarest(holds, rare),
-        "asked": both,
-        "sought": np.minimum.outer(sought, sought),
-        "untagged": 1.0 - (tagged[:, None] & tagged[None, :]),
-        "tags": np.minimum(_common_members([each.tags for each in statements]), 2),
-        "kind": (kinds[:, None] == kinds[None, :]).astype(np.float64),
-        "changed": changed,
-        "gap": np.clip(gap / MONTH, 0, 1),
-        "slots": np.minimum(_common_members([each.slots for each in statements]), 2),
-    }
+    changed = np.minimum((holds * rare) @ _table([each.changed for each in statements], names).T, MOST_CHANGED)
+    both = columns["asked"]
     # Neither covers much of the question that the other does not.
     alone = np.maximum(both.diagonal()[:, None], both.diagonal()[None, :]) - both
     leeway = np.where(changed > 1, LEEWAY, 1.0)
     asked_of_both = (changed > 0) & (both >= LEAST_SHARED) & (both * leeway >= alone)
     # One shared word is not enough, unless both have a value of the same type.
     asked_of_both &= (holds @ holds.T >= 2) | (columns["slots"] > 0)
-    return columns, asked_of_both | ((changed >= LEAST_RARITY) & (columns["tags"] >= 2))
+    found = {**columns, "shared": _rarest(holds, rare), "changed": changed}
+    return found, asked_of_both | ((changed >= LEAST_RARITY) & (columns["tags"] >= 2))
 
 
 def _rarest(holds: "Floats", rare: "Floats") -> "Floats":
@@ -591,7 +603,7 @@ class Comparison:
         seen, question = self._seen, self._seen.question
         if question.about_course or question.intent.reasons or not seen.sheet.alone.any():
             return Currency(seen.zeros, seen.zeros, seen.zeros, {})
-        leading = np.argsort(-self._odds, kind="stable")[:LEADING].tolist()
+        leading = best_first(self._odds, LEADING).tolist()
         return currency(seen, leading, self._odds, then=question.about_then)
 
     def lift(self) -> "Floats":

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from satchel.recall.columns import best_first
 from satchel.recall.features import FEATURES, PARTS, Evidence, Feature
 from satchel.recall.question import Question
 from satchel.recall.rerank import RERANK_FEATURES
@@ -239,7 +240,7 @@ def relevances(
     if sought is not None:
         relevance = np.where(sought, np.maximum(relevance, SOUGHT), relevance)
         # No candidate is less relevant than one that ranks below it.
-        order = np.argsort(-odds, kind="stable")
+        order = best_first(odds)
         relevance[order] = np.maximum.accumulate(relevance[order][::-1])[::-1]
     return relevance
 
@@ -258,7 +259,7 @@ def signs(asked: Question, seen: Evidence, odds: "Floats") -> dict[str, float]:
     near miss shares the names with the memories and asks for another thing.
     """
     understood, words, columns = seen.question, seen.words, seen.columns
-    best, *others = np.argsort(-odds, kind="stable")[:LEADING_HITS].tolist()
+    best, *others = best_first(odds, LEADING_HITS).tolist()
     named = [not asked.names.isdisjoint(_meant(term)) for term in understood.terms]
     by_any = words.counts > 0
     by_best = words.present[:, best]

@@ -4,14 +4,14 @@ What does not depend on a question is computed once, when it is first needed. Th
 between questions.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from satchel.model.memory import Memory
-from satchel.recall.columns import NONE, Columns, distinct, in_order_of_time
+from satchel.recall.columns import NONE, Columns, in_order_of_time
 from satchel.store.contract import SearchStore, Trace
 from satchel.text.passages import ASKS, NUMBERS, TIMES
 
@@ -33,6 +33,11 @@ REACH = 4
 # BM25.
 K1 = 1.2
 B = 0.75
+# More uses count as so many.
+MOST_USES = 20
+# The kinds that can overtake or be overtaken. A todo changes nothing yet; errors, lessons and prompts do not
+# expire.
+_STATED = frozenset(["fact", "decision", "preference", "observation", "summary", "procedure", "pattern", "fix"])
 _MACHINES = ("assistant", "ai", "bot", "model", "system", "tool", "agent")
 
 
@@ -120,9 +125,15 @@ class Sheet:
             breaks[1:] |= (before[places] != self.key[:-1]) | (after[places] != self.key[1:])
         return np.cumsum(breaks)
 
-    def states(self, kinds: Collection[str]) -> "NDArray[np.bool_]":
+    def of_kinds(self, kinds: Collection[str]) -> "NDArray[np.bool_]":
         """Return which memories are of one of these kinds."""
         return self.columns.of_names(self.columns.kind, kinds)
+
+    @cached_property
+    def states(self) -> "NDArray[np.bool_]":
+        """Which memories state how something is. Turns of a conversation are never overtaken."""
+        found: NDArray[np.bool_] = self.of_kinds(_STATED) & ~self.spoken
+        return found
 
     @cached_property
     def known_codes(self) -> frozenset[int]:
@@ -187,25 +198,34 @@ class Sheet:
         found: NDArray[np.bool_] = self.total(self.columns.has_vector.astype(np.int64)) > 0
         return found
 
-    def frequencies(self, codes: Sequence[int]) -> "Floats":
-        """Return how often a term, or a phrase of several codes, occurs in each passage."""
-        return np.bincount(self._occurrences(codes), minlength=len(self.starts)).astype(np.float64)
+    def frequencies(self, terms: Sequence[Sequence[int]]) -> "Floats":
+        """Return how often each term, or phrase of several codes, occurs in each passage: a row for each."""
+        found = np.zeros((len(terms), len(self.starts)))
+        for row, passages in zip(found, self._occurrences(terms), strict=True):
+            row[:] = np.bincount(passages, minlength=len(row))
+        return found
 
-    def holders(self, codes: Sequence[int]) -> "NDArray[np.int64]":
-        """Return the places of the memories that have a term, or a phrase of several codes."""
-        return distinct(self._memory_of[self._occurrences(codes)])
+    def holders(self, terms: Sequence[Sequence[int]]) -> "Iterator[NDArray[np.int64]]":
+        """Yield the places of the memories that have a term, or a phrase of several codes, for each of them."""
+        for passages in self._occurrences(terms):
+            has = np.zeros(self.size, np.bool_)
+            has[self._memory_of[passages]] = True
+            yield np.flatnonzero(has)
 
-    def _occurrences(self, codes: Sequence[int]) -> "NDArray[np.int64]":
-        """Return the passage of each occurrence of a term or phrase."""
-        hits = self._positions(codes[0])
-        for further, other in enumerate(codes[1:], start=1):
-            hits = hits[hits + further < len(self.codes)]
-            hits = hits[self.codes[hits + further] == other]
-        passages = self._passage_of[hits]
-        if len(codes) > 1:
-            # A phrase must not cross the end of a passage.
-            passages = passages[hits + len(codes) <= self._ends[passages]]
-        return passages
+    def _occurrences(self, terms: Sequence[Sequence[int]]) -> "Iterator[NDArray[np.int64]]":
+        """Yield the passage of each occurrence of a term or phrase, for each of them."""
+        _, order = self._inverted
+        bounds = self._bounds(np.array([codes[0] for codes in terms], np.uint32))
+        for codes, low, high in zip(terms, *(each.tolist() for each in bounds), strict=True):
+            hits = order[low:high]
+            for further, other in enumerate(codes[1:], start=1):
+                hits = hits[hits + further < len(self.codes)]
+                hits = hits[self.codes[hits + further] == other]
+            passages = self._passage_of[hits]
+            if len(codes) > 1:
+                # A phrase must not cross the end of a passage.
+                passages = passages[hits + len(codes) <= self._ends[passages]]
+            yield passages
 
     @cached_property
     def _memory_of(self) -> "NDArray[np.int64]":
@@ -214,15 +234,13 @@ class Sheet:
 
     def counts(self, codes: "NDArray[np.uint32]") -> "NDArray[np.int64]":
         """Return how often each of these terms occurs in all passages together."""
-        inverted, _ = self._inverted
-        found: NDArray[np.int64] = inverted.searchsorted(codes, side="right") - inverted.searchsorted(codes)
-        return found
+        low, high = self._bounds(codes)
+        return high - low
 
-    def _positions(self, code: int) -> "NDArray[np.int64]":
-        """Return the positions of a term among all codes, in any order."""
-        inverted, order = self._inverted
-        sought = np.uint32(code)
-        return order[inverted.searchsorted(sought) : inverted.searchsorted(sought, side="right")]
+    def _bounds(self, codes: "NDArray[np.uint32]") -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        """Return where the occurrences of each of these terms start and end in the inverted index."""
+        inverted, _ = self._inverted
+        return inverted.searchsorted(codes), inverted.searchsorted(codes, side="right")
 
     @cached_property
     def _inverted(self) -> "tuple[NDArray[np.uint32], NDArray[np.int64]]":
@@ -332,6 +350,34 @@ class Sheet:
     def lengths(self) -> "Floats":
         """The number of terms of each memory."""
         return self.total(self.length)
+
+    @cached_property
+    def token_length(self) -> "Floats":
+        """The logarithm of the number of tokens."""
+        found: Floats = np.log(self.columns.tokens + 4)
+        return found
+
+    @cached_property
+    def opening(self) -> "Floats":
+        """Whether a memory is the first of its run."""
+        return _is_other(self.run).astype(np.float64)
+
+    @cached_property
+    def early(self) -> "Floats":
+        """How early a turn is, from 0.5 to -0.5; 0 for notes. Questions are more often about early turns."""
+        oldest, newest = (float(self.at.min()), float(self.at.max())) if self.size else (0.0, 0.0)
+        return (0.5 - (self.at - oldest) / (newest - oldest or 1.0)) * self.spoken
+
+    @cached_property
+    def importance(self) -> "Floats":
+        """The importance, from -0.5 to 0.5."""
+        return self.columns.importance - 0.5
+
+    @cached_property
+    def used(self) -> "Floats":
+        """The logarithm of how often a memory was used, limited."""
+        found: Floats = np.log1p(np.minimum(self.columns.uses, MOST_USES))
+        return found
 
     # The part of BM25 that does not depend on a question.
 
