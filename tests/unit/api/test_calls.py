@@ -48,7 +48,7 @@ def test_an_empty_location_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_memory_or_a_hit_names_itself(bag: satchel.Satchel):
     first, second = bag.add("Quinces ripen in October."), bag.add("Apples ripen in August.")
     (hit,) = bag.search("quinces")
-    for named in (first.id, first.id[:13], bag.short_ids([first])[0], first, hit):
+    for named in (first.id, first.id[:20], bag.short_ids([first])[0], first, hit):
         assert bag.get(named).id == first.id
         assert bag.timeline(named).focus.id == first.id
         assert bag.history(named)[0].memory == first.id
