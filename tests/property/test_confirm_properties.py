@@ -66,7 +66,7 @@ def stored_in(store: Store, org: str) -> dict[str, Memory]:
 
 def nothing_lost(said: list[Candidate], held: dict[str, Memory]) -> None:
     """Whatever a draft says is said by a memory with its text."""
-    for memory, fields in said:
+    for memory, fields, _ in said:
         same = [each for each in held.values() if (each.text, each.scope) == (memory.text, memory.scope)]
         for name in fields & {"title", "speaker", "source"}:
             assert getattr(memory, name) in {getattr(each, name) for each in same}, name
