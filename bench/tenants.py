@@ -26,10 +26,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 import satchel
 from bench.corpus import EMBEDDER, Asked, Corpus, vocabulary
-from bench.hold import Held, hold
+from bench.load import Held, percentile, run_load, satchel_service
 from bench.table import print_table
 
-__all__ = ["measure_tenants"]
+__all__ = ["database", "measure_tenants"]
 
 BUDGET = 2000
 # Tenants with the same texts are isolated all the same.
@@ -50,7 +50,7 @@ def measure_tenants(
     url: str, *, tenants: int, each: int, queries: int, clients: int, seconds: float, keep: bool
 ) -> int:
     print(f"{tenants:,} tenants with {each:,} memories, {queries} questions", flush=True)
-    with _database(url, "all", keep=keep) as shared, _database(url, "one", keep=keep) as alone:
+    with database(url, "all", keep=keep) as shared, database(url, "one", keep=keep) as alone:
         with satchel.open(shared, embedder=EMBEDDER), satchel.open(alone, embedder=EMBEDDER):
             pass
         started = time.perf_counter()
@@ -63,14 +63,19 @@ def measure_tenants(
         print(f"  loaded in {spent:,.0f} s, {rate:,.0f} memories/s; {size / tenants / each:,.0f} bytes a memory")
         compared = _compare(shared, alone, each, queries)
         _report(compared)
-        held = hold(shared, [_org(number) for number in range(min(tenants, clients))], clients, seconds,
-                    [asked.text for asked in _questions(0, each, 20)])  # fmt: skip
+        orgs = [_org(number) for number in range(min(tenants, clients))]
+        texts = [asked.text for asked in _questions(0, each, 20)]
+        questions = dict.fromkeys(orgs, texts)
+        with satchel_service(shared, orgs) as service:
+            asking = service.clients([orgs[number % len(orgs)] for number in range(clients)], questions)
+            held = run_load(service, asking, seconds)
         _report_held(held, clients)
     return 1 if held.errors else 0
 
 
 @contextlib.contextmanager
-def _database(url: str, name: str, *, keep: bool) -> Iterator[str]:
+def database(url: str, name: str, *, keep: bool = False) -> Iterator[str]:
+    """Create a database on a server, and drop it afterwards."""
     made = f"satchel_bench_{name}_{secrets.token_hex(4)}"
     with psycopg.connect(url, autocommit=True) as raw:
         raw.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'").format(sql.Identifier(made)))
@@ -149,17 +154,13 @@ def _compare(shared: str, alone: str, each: int, queries: int) -> Compared:
     return Compared(times[0], times[1], identical)
 
 
-def _percentile(values: Sequence[float], percent: int) -> float:
-    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
-
-
 def _report(compared: Compared) -> None:
     rows: list[Sequence[str]] = [("context of one tenant, ms", "p50", "p95")]
     named = (("among all", compared.shared), ("alone in its database", compared.alone))
     for name, values in named:
-        rows.append((name, f"{statistics.median(values):.1f}", f"{_percentile(values, 95):.1f}"))
+        rows.append((name, f"{statistics.median(values):.1f}", f"{percentile(values, 95):.1f}"))
     p50 = statistics.median(compared.shared) / statistics.median(compared.alone)
-    p95 = _percentile(compared.shared, 95) / _percentile(compared.alone, 95)
+    p95 = percentile(compared.shared, 95) / percentile(compared.alone, 95)
     rows.append(("ratio", f"{p50:.2f}", f"{p95:.2f}"))
     print_table("one tenant among many", rows)
     print(f"  identical contexts: {compared.identical} of {len(compared.shared)}", flush=True)
@@ -169,9 +170,8 @@ def _report_held(held: Held, clients: int) -> None:
     rows = [
         ("clients", "answers", "errors", "answers/s", "p50 ms", "p95 ms", "p99 ms"),
         (
-            str(clients), f"{len(held.milliseconds):,}", str(held.errors),
-            f"{len(held.milliseconds) / held.seconds:.1f}",
-            *(f"{_percentile(held.milliseconds, percent):.0f}" for percent in (50, 95, 99)),
+            str(clients), f"{len(held.all):,}", str(held.errors), f"{held.rate:.1f}",
+            *(f"{percentile(held.all, percent):.0f}" for percent in (50, 95, 99)),
         ),
     ]  # fmt: skip
     print_table(f"`satchel serve` asked for contexts for {held.seconds:.0f} s", rows)

@@ -1,5 +1,6 @@
 """The commands `serve`, for the HTTP service, and `token` for its tokens."""
 
+import os
 import shlex
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from satchel.cli.output import note
 from satchel.cli.store_options import (
     counter_option,
     embedder_option,
-    open_store_for,
+    store_opener,
     store_options,
 )
 from satchel.errors import InputError
@@ -33,6 +34,7 @@ _RATE = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = lazy_pattern(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
 _BYTE_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MOST_BYTES = 1024**3
+_MOST_PROCESSES = 256
 
 
 _OAUTH_OPTIONS = (
@@ -96,12 +98,18 @@ def _oauth_options(command: Command) -> Command:
 @click.option("--max-body", default="4M", show_default=True, metavar="SIZE", help="Largest request body.")
 @click.option("--max-answer", default="16M", show_default=True, metavar="SIZE", help="Largest response to a read.")
 @click.option(
+    "--processes",
+    type=int,
+    metavar="N",
+    help="Processes that run calls; with 1, the service runs them itself.  [default: one per core]",
+)
+@click.option(
     "--threads",
     default=8,
     show_default=True,
     metavar="N",
-    help="Calls that run in parallel, at most half of them for one org. Python runs on one core: more than "
-    "about 8 make context calls slower. To use several cores, run several processes behind a proxy.",
+    help="Calls that one process runs at a time, at most half of all for one org. Only two of them compute; the "
+    "others wait for a lock or for the database.",
 )
 @click.option(
     "--max-connections",
@@ -137,6 +145,7 @@ def serve_command(
     rate: str,
     max_body: str,
     max_answer: str,
+    processes: int | None,
     threads: int,
     max_connections: int,
     max_per_address: int,
@@ -153,6 +162,7 @@ def serve_command(
         from satchel.server.http.application import Limits
         from satchel.server.http.gate import Gate
         from satchel.server.http.serving import serve
+        from satchel.server.http.workers import WorkerSettings
         from satchel.server.listening import check_reach, parse_address
 
     listen = parse_address(address)
@@ -162,6 +172,8 @@ def serve_command(
     if org is not None and (tokens is not None or settings is not None):
         other = "--tokens" if tokens is not None else "--oauth-issuer"
         raise InputError(f"--org and {other} cannot be combined, because each token has its own org; give one")
+    opener = store_opener(db, create=True, counter=counter, embedder=embedder)
+    processes = _processes(processes, opener.location)
     counts = (
         ("--threads", threads, 1),
         ("--waiting", waiting, 0),
@@ -176,6 +188,7 @@ def serve_command(
         rate=_rate(rate),
         most_bytes=_size("--max-body", max_body),
         most_answer=_size("--max-answer", max_answer),
+        processes=processes,
         threads=threads,
         waiting=waiting,
     )
@@ -186,10 +199,48 @@ def serve_command(
         issuer = OAuth(settings)
         allow_host = (*allow_host, settings.host)
     gate = Gate(tokens, org=org, rate=limits.rate, token_file_seconds=token_file_seconds, oauth=issuer)
-    with open_store_for(db, create=True, counter=counter, embedder=embedder) as bag:
-        bag.warm_up(whole=True)
-        connections = ConnectionLimits(most_connections(max_connections), max_per_address)
-        serve(bag, gate, listen, limits=limits, connections=connections, grace=grace, allowed_hosts=allow_host)
+    connections = ConnectionLimits(most_connections(max_connections), max_per_address)
+    with opener() as bag:
+        workers = None
+        if processes > 1:
+            workers = WorkerSettings(
+                location=opener.location,
+                counter=opener.counter,
+                embedder=opener.embedder,
+                threads=threads,
+                most_answer=limits.most_answer,
+            )
+        else:
+            bag.warm_up(whole=True)
+        serve(
+            bag,
+            gate,
+            listen,
+            limits=limits,
+            connections=connections,
+            grace=grace,
+            allowed_hosts=allow_host,
+            workers=workers,
+        )
+
+
+def _processes(given: int | None, location: str) -> int:
+    """Return how many processes run calls. Default: one for each core that this process may use."""
+    if given is not None and not 1 <= given <= _MOST_PROCESSES:
+        raise InputError(f"--processes {given} is out of range; give 1 to {_MOST_PROCESSES}")
+    if location == ":memory:":
+        if given is not None and given > 1:
+            raise InputError(f"--processes {given}: a store in memory cannot be shared; name a file with --db")
+        return 1
+    return given or min(_MOST_PROCESSES, _cores())
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use, which a container may limit."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows
+        return os.cpu_count() or 1
 
 
 def _oauth_settings(given: dict[str, Any]) -> "OAuthSettings | None":

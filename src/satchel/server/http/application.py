@@ -1,21 +1,18 @@
-"""The service as an ASGI application: checks a request, calls the library in a thread, and answers."""
+"""The service as an ASGI application: checks a request, has its work done in turn, and answers."""
 
 import asyncio
 import logging
 import os
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qsl
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
 import msgspec
-import msgspec.inspect
 from anyio.abc import TaskGroup
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
@@ -27,14 +24,15 @@ from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
 from satchel.model.invisible import json_bytes
 from satchel.server.http.access import Caller
-from satchel.server.http.gate import Gate, TenantViews
+from satchel.server.http.gate import Gate
 from satchel.server.http.mcp_endpoint import Endpoint, McpEndpoints
 from satchel.server.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
-from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
-from satchel.server.http.responses import check_size, read_within, spent
-from satchel.server.http.routes import ROUTES, Matched, Route, openapi, route_for
-from satchel.server.jsonrpc import repeated_key, repeated_key_fault, repeated_key_response
+from satchel.server.http.routes import Matched, openapi, route_for
+from satchel.server.http.scheduling import CallQueue, Turn
+from satchel.server.http.work import Call, Done, RouteCall, Work
+from satchel.server.http.workers import Runner, Threads
+from satchel.server.jsonrpc import repeated_key_response
 from satchel.server.listening import WELL_KNOWN
 
 __all__ = [
@@ -42,15 +40,15 @@ __all__ = [
     "ClientDisconnected",
     "Health",
     "Limits",
-    "ThreadLimiter",
     "check_framing",
-    "parse_request",
     "read_body",
 ]
 
 _log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+# Python runs one thread of a process at a time, so more calls would only take the processor from each other. Two of
+# them, so that one runs while the other waits for the disk or the database.
+BRISK_CALLS = 2
 
 
 class Limits(NamedTuple):
@@ -62,7 +60,9 @@ class Limits(NamedTuple):
     most_answer: int = 16 * 1024 * 1024
     """Maximum response size in bytes for reads; the response to a write is about as large as its request."""
     body_seconds: float = 20.0
+    processes: int = 1
     threads: int = 8
+    """Calls that one process runs at a time."""
     waiting: int = 256
 
 
@@ -79,17 +79,29 @@ class Application:
     After `stop`, it only finishes the requests in progress.
     """
 
-    def __init__(self, bag: Satchel, gate: Gate, *, security: TransportSecuritySettings, limits: Limits) -> None:
+    def __init__(
+        self,
+        bag: Satchel,
+        gate: Gate,
+        *,
+        security: TransportSecuritySettings,
+        limits: Limits,
+        runner: Runner | None = None,
+    ) -> None:
         self.metrics = gate.metrics
         self._gate = gate
         self._limits = limits
         self._security = TransportSecurityMiddleware(security)
-        self._views = TenantViews(bag)
         self._health = Health(bag)
-        self._threads = ThreadLimiter(
-            gate.metrics, threads=limits.threads, waiting=limits.waiting, shared=not gate.one_org
+        self._runner = runner or Threads(Work(bag, most_answer=limits.most_answer), threads=limits.threads)
+        self._queue = CallQueue(
+            gate.metrics,
+            slots=limits.processes * limits.threads,
+            brisk=limits.processes * BRISK_CALLS,
+            waiting=limits.waiting,
+            shared=not gate.one_org,
         )
-        self._endpoints = McpEndpoints(self._views, self.metrics, security=security, most_bytes=limits.most_bytes)
+        self._endpoints = McpEndpoints(self._run, self.metrics, security=security, most_bytes=limits.most_bytes)
         gate.on_change(self._endpoints.keep_only)
         self._lifespan = Starlette(lifespan=self._running)
         self._tasks: TaskGroup | None = None
@@ -98,8 +110,6 @@ class Application:
 
     @asynccontextmanager
     async def _running(self, app: Starlette) -> AsyncIterator[None]:
-        # Calls of the MCP server share this thread pool.
-        anyio.to_thread.current_default_thread_limiter().total_tokens = self._limits.threads
         async with anyio.create_task_group() as self._tasks:
             yield
             self._tasks.cancel_scope.cancel()
@@ -160,33 +170,38 @@ class Application:
         return await self._called(matched, caller, scope, receive)
 
     async def _called(self, matched: Matched, caller: Caller, scope: Scope, receive: Receive) -> Reply:
-        """Call the library in a thread, and count the call."""
+        """Run the call of a request, and count it."""
         started, headers = time.perf_counter(), Headers(scope=scope)
         operation, status = matched.route.operation, HTTPStatus.INTERNAL_SERVER_ERROR
         try:
             body = await self._body(receive, headers)
-            work = partial(self._work, matched, caller, scope["query_string"], headers, body)
-            content = await self._threads.run(caller.org, work)
+            content_type = headers.get("content-type", "")
+            call = RouteCall(operation, dict(matched.names), caller, scope["query_string"], content_type, body)
+            with self._queue.admitted(caller.org):
+                done = await self._run(call)
+            if done.refusal is not None:
+                status = HTTPStatus(done.refusal.problem.status)
+                return self._refused(done.refusal)
             status = matched.route.status
         except SatchelError as error:
             status = HTTPStatus(as_problem(error).problem.status)
             raise
         finally:
             self.metrics.called(operation, str(int(status)), time.perf_counter() - started)
-        return Reply(status, content)
+        self.metrics.spent(operation, done.spent)
+        return Reply(status, done.content)
 
-    def _work(self, matched: Matched, caller: Caller, query_string: bytes, headers: Headers, sent: bytes) -> bytes:
-        route, names = matched
-        query, body = parse_request(route, query_string, headers, sent)
-        view = self._views.within(caller, query, body)
-        read = partial(_run_route, route, view, body, names)
-        most = self._limits.most_answer if route.access == "read" else None
-        value = read(query) if most is None else read_within(read, query, most)
-        self.metrics.spent(route.operation, spent(value))
-        content = b"" if value is None else json_bytes(value)
-        if most is not None:
-            check_size(len(content), most)
-        return content
+    async def _run(self, call: Call) -> Done:
+        """Run a call that was admitted, in its turn."""
+        turn = await self._queue.turn(call.caller.org)
+        # It is finished, even if nobody waits for the answer any more: a write may have begun.
+        return await asyncio.shield(self._finished(call, turn))
+
+    async def _finished(self, call: Call, turn: Turn) -> Done:
+        try:
+            return await self._runner.run(call, org=call.caller.org)
+        finally:
+            turn.end()
 
     async def _serve_mcp(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to the MCP server; an open event stream occupies no thread."""
@@ -205,7 +220,7 @@ class Application:
         self, endpoint: Endpoint, caller: Caller, scope: Scope, receive: Receive, send: Send
     ) -> None:
         body = await self._body(receive, Headers(scope=scope))
-        async with self._threads.turn(caller.org):
+        with self._queue.admitted(caller.org):
             if (refused := await anyio.to_thread.run_sync(repeated_key_response, body)) is not None:
                 await _send(send, Reply(HTTPStatus.BAD_REQUEST, msgspec.json.encode(refused)))
                 return
@@ -288,11 +303,6 @@ def _unfinished() -> RefusedError:
     )
 
 
-def _run_route(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
-    # Beside a body the query only names the scope, in which the view is already.
-    return route.work(view, query if body is None else body, **names)
-
-
 def _only_get(method: str) -> None:
     if method != "GET":
         raise RefusedError(
@@ -334,56 +344,7 @@ async def _send(send: Send, reply: Reply) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-# Parsing a request: query and body
-
-MAX_PARAMETERS = 200
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
-_Read = Callable[[str], Any]
-
-_DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES if route.body is not None}
-
-
-def _parameter_reader(field: msgspec.inspect.Field) -> _Read:
-    """Return the function that converts the text of a parameter; invalid text is left for validation to reject."""
-    kind = _plain(field.type)
-    kinds = tuple(map(_plain, kind.types)) if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-    if any(isinstance(each, msgspec.inspect.IntType) for each in kinds):
-        return _number
-    if any(isinstance(each, msgspec.inspect.DictType) for each in kinds):
-        return _object
-    return _truth if any(isinstance(each, msgspec.inspect.BoolType) for each in kinds) else str
-
-
-def _plain(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
-
-
-def _object(words: str) -> Any:
-    try:
-        return msgspec.json.decode(words)
-    except (msgspec.DecodeError, RecursionError):
-        return words
-
-
-def _number(words: str) -> int | str:
-    return int(words) if _WHOLE.fullmatch(words) else words
-
-
-def _truth(words: str) -> bool | str:
-    return {"true": True, "false": False}.get(words, words)
-
-
-_READERS = {
-    query: {field.encode_name: _parameter_reader(field) for field in msgspec.inspect.type_info(query).fields}  # type: ignore[attr-defined]
-    for query in {route.query for route in ROUTES if route.query is not None}
-}
-_REPEATED = {
-    query: {field.encode_name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
-    for query in _READERS
-}
-for _query in _READERS:
-    # Registers the type with msgspec before threads start; queries are converted without a decoder.
-    msgspec.json.Decoder(_query)
+# Receiving a request
 
 
 class ClientDisconnected(Exception):  # noqa: N818  # not an error: nobody waits for an answer
@@ -422,130 +383,11 @@ async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seco
     )
 
 
-def parse_request(route: Route, query_string: bytes, headers: Headers, body: bytes) -> tuple[Any, Any]:
-    """Return the query and the body as values; None where the route has none."""
-    return _query_of(route, query_string), _body_of(route, headers, body)
-
-
-def _query_of(route: Route, query_string: bytes) -> Any:
-    try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
-        )
-    except ValueError as error:
-        raise _bad_query(f"the query cannot be read: {error}") from None
-    if route.query is None:
-        if pairs:
-            raise _bad_query(f"unknown parameter {pairs[0][0][:40]!r}; this operation takes its fields in the body")
-        return None
-    repeated, readers = _REPEATED[route.query], _READERS[route.query]
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name not in readers:
-            raise _bad_query(f"unknown parameter {name[:40]!r}; known: {', '.join(sorted(readers))}")
-        if name in repeated:
-            values.setdefault(name, []).append(value)
-        elif name in values:
-            raise _bad_query(f"the parameter {name!r} is given twice")
-        else:
-            values[name] = readers[name](value)
-            if isinstance(values[name], dict) and (key := repeated_key(value)) is not None:
-                raise _bad_query(f"in the parameter {name!r}, {repeated_key_fault(key)}")
-    try:
-        return msgspec.convert(values, route.query)
-    except msgspec.ValidationError as error:
-        raise RefusedError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-query", f"the query is invalid: {error}"
-        ) from error
-
-
-def _body_of(route: Route, headers: Headers, body: bytes) -> Any:
-    if route.body is None:
-        if body.strip():
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "unexpected-body", f"{route.operation} takes no body")
-        return None
-    media, _, rest = headers.get("content-type", "").partition(";")
-    charset = rest.strip().lower().removeprefix("charset=").strip('"')
-    if media.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8"):
-        raise RefusedError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "unknown-media-type",
-            "the body must be JSON; send Content-Type: application/json",
-        )
-    try:
-        value = _DECODERS[route.body].decode(body)
-    except msgspec.ValidationError as error:
-        raise RefusedError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-body", f"the body is invalid: {error}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"the body is not JSON: {error}") from error
-    if (key := repeated_key(body)) is not None:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"in the body, {repeated_key_fault(key)}")
-    return value
-
-
-def _bad_query(detail: str) -> RefusedError:
-    return RefusedError(HTTPStatus.BAD_REQUEST, "malformed-query", detail)
-
-
 def _too_large(most_bytes: int) -> RefusedError:
     # The connection stays open and the rest is discarded: a client cut off while sending would not read the
     # response.
     detail = f"the body has more than the limit of {most_bytes:,} bytes"
     return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "large-body", detail)
-
-
-# Threads for calls of the library, which block on disks and locks
-
-
-class _OrgQueue:
-    """The calls of one org, running and waiting."""
-
-    def __init__(self, width: int) -> None:
-        self.limiter = anyio.CapacityLimiter(width)
-        self.calls = 0
-
-
-class ThreadLimiter:
-    """Runs calls in a bounded thread pool with a bounded queue; when the queue is full, calls are rejected as busy.
-
-    With several orgs, each may use at most half of the threads and of the queue, so that one org whose calls all
-    wait for a lock cannot block the others.
-    """
-
-    def __init__(self, metrics: Metrics, *, threads: int, waiting: int, shared: bool) -> None:
-        self._metrics = metrics
-        self._most = threads + waiting
-        self._width = max(1, threads // 2) if shared else threads
-        self._longest = self._width + ((waiting + 1) // 2 if shared else waiting)
-        self._queues: dict[str | None, _OrgQueue] = {}
-
-    async def run(self, org: str | None, work: Callable[[], T]) -> T:
-        async with self.turn(org):
-            # A write that has begun is finished, even if the client is gone.
-            return await anyio.to_thread.run_sync(work)
-
-    @asynccontextmanager
-    async def turn(self, org: str | None) -> AsyncIterator[None]:
-        """Wait for a free thread slot of the org."""
-        queue = self._queues.get(org) or _OrgQueue(self._width)
-        if self._metrics.in_flight >= self._most or queue.calls >= self._longest:
-            self._metrics.refused("busy")
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many calls are waiting", Retry_After=str(SOON)
-            )
-        self._queues[org] = queue
-        self._metrics.in_flight += 1
-        queue.calls += 1
-        try:
-            async with queue.limiter:
-                yield
-        finally:
-            self._metrics.in_flight -= 1
-            queue.calls -= 1
-            if not queue.calls:
-                del self._queues[org]
 
 
 # Health check

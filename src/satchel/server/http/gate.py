@@ -1,20 +1,17 @@
-"""Access control: authentication, rate limits, and the scope of each caller."""
+"""Access control: authentication and rate limits."""
 
 import math
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from satchel.api.satchel import Satchel
-from satchel.model.memory import check_name
 from satchel.server.connections import mark_trusted
 from satchel.server.http.access import (
     TOKEN_FILE_SECONDS,
@@ -27,13 +24,12 @@ from satchel.server.http.access import (
 )
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import SOON, RefusedError
-from satchel.server.http.requests import Addition, AddManyRequest
 
 if TYPE_CHECKING:
     # Imported only if an issuer is configured.
     from satchel.server.http.oauth import OAuth
 
-__all__ = ["Gate", "RateLimiter", "TenantViews"]
+__all__ = ["Gate", "RateLimiter"]
 
 FAILED_LOGINS_PER_SECOND = 10.0
 FAILED_LOGINS_BURST = 500.0
@@ -180,49 +176,3 @@ class RateLimiter:
         if len(self._levels) > MAX_BUCKETS:
             self._levels.popitem(last=False)
         return wait
-
-
-# Scope: the caller's org, and its project and user if the token is bound to them
-
-MAX_VIEWS = 10_000
-
-_SCOPE_FIELDS = ("project", "user", "agent", "session")
-# A new memory is compared with memories of other sessions too, so these fields alone narrow the view.
-_SCOPE_OF_NEW = ("project", "user")
-
-
-class TenantViews:
-    """Views of the store, one for each org, project and user that tokens are bound to."""
-
-    def __init__(self, bag: Satchel) -> None:
-        self._bag = bag
-        self._views: dict[tuple[str | None, ...], Satchel] = {}
-        self._lock = threading.Lock()
-
-    def of(self, caller: Caller) -> Satchel:
-        """Return the view of everything a caller may read."""
-        key = caller.org, caller.project, caller.user
-        with self._lock:
-            if key not in self._views:
-                if len(self._views) >= MAX_VIEWS:
-                    self._views.clear()
-                self._views[key] = self._bag.scoped(org=caller.org, project=caller.project, user=caller.user)
-            return self._views[key]
-
-    def within(self, caller: Caller, query: Any, body: Any) -> Satchel:
-        """Return the view for the scope of a request; rejects another org or project than the caller's."""
-        for named in (query, body, *(body.memories if isinstance(body, AddManyRequest) else ())):
-            _check(caller, named)
-        # A new memory names its own scope, which must be inside the view.
-        named_by = query or body
-        fields = _SCOPE_OF_NEW if isinstance(named_by, Addition) else _SCOPE_FIELDS
-        return self.of(caller).scoped(**{name: getattr(named_by, name, None) for name in fields})
-
-
-def _check(caller: Caller, named: Any) -> None:
-    for field in ("org", "project", "user"):
-        held, given = getattr(caller, field), check_name(field, getattr(named, field, None))
-        if held is not None and given is not None and given != held:
-            raise RefusedError(
-                HTTPStatus.FORBIDDEN, "other-place", f"this token is bound to another {field} than the one given"
-            )

@@ -1,14 +1,12 @@
 """The MCP server at `/mcp`, one per token: its tools see what the token allows, and it has its own sessions."""
 
+import json
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -18,20 +16,17 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from satchel.errors import SatchelError
 from satchel.server.http.access import Caller
-from satchel.server.http.gate import TenantViews
 from satchel.server.http.metrics import Metrics
-from satchel.server.http.problems import as_problem
 from satchel.server.http.responses import Spent
-from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.catalog import MEMORY_TOOLS
+from satchel.server.http.work import Done, McpCall, tools_for
+from satchel.server.jsonrpc import INTERNAL_ERROR, RequestError
+from satchel.server.jsonrpc import Message as JsonObject
+from satchel.server.mcp.answers import PageCache
+from satchel.server.mcp.methods import failed_call
 from satchel.server.mcp.server import build_server
-from satchel.server.mcp.tool import Tool
-from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.specs.specs import Specs
 
-__all__ = ["Endpoint", "McpEndpoints", "RecentSessions", "tools_for"]
+__all__ = ["Endpoint", "McpEndpoints", "Methods", "RecentSessions", "RunCall"]
 
 MAX_SESSIONS = 1_000
 MAX_OAUTH_CALLERS = 1_000
@@ -40,25 +35,20 @@ IDLE_SECONDS = 600.0
 _log = logging.getLogger(__name__)
 
 
-def tools_for(caller: Caller) -> dict[str, Tool]:
-    """Return the tools of memory, or the read-only ones if the caller may not write.
-
-    Spec documents are files on a developer's machine, so the service does not offer their tools.
-    """
-    return {name: tool for name, tool in MEMORY_TOOLS.items() if caller.access == "write" or tool.effect == "reads"}
+RunCall = Callable[[McpCall], Awaitable[Done]]
+"""Runs a call in its turn."""
 
 
 class McpEndpoints:
     """MCP servers by caller, each started with the first request of its token."""
 
     def __init__(
-        self, views: TenantViews, metrics: Metrics, *, security: TransportSecuritySettings, most_bytes: int
+        self, run: RunCall, metrics: Metrics, *, security: TransportSecuritySettings, most_bytes: int
     ) -> None:
-        self._views = views
+        self._run = run
         self._metrics = metrics
         self._security = security
         self._most_bytes = most_bytes
-        self._specs = Specs(Path.cwd())
         self._endpoints: dict[Caller, Endpoint] = {}
 
     @asynccontextmanager
@@ -93,10 +83,8 @@ class McpEndpoints:
                 self._endpoints.pop(each).stop()
 
     def _manager(self, caller: Caller) -> StreamableHTTPSessionManager:
-        context = ToolContext(self._views.of(caller), self._specs, remembers_session=False)
-        tools = {name: _counted(tool, self._metrics) for name, tool in tools_for(caller).items()}
         return StreamableHTTPSessionManager(
-            build_server(context, tools),
+            build_server(tuple(tools_for(caller)), Methods(caller, self._run, self._metrics).answer),
             # Event streams would be cut when the service stops; JSON responses are finished.
             json_response=True,
             security_settings=self._security,
@@ -182,39 +170,54 @@ async def _discard(message: Message) -> None:
     pass
 
 
-def _counted(tool: Tool, metrics: Metrics) -> Tool:
-    """Return the tool with its calls counted in the metrics."""
-    return tool._replace(work=partial(_work, tool, metrics))
+class Methods:
+    """Answers the MCP methods of one caller that need the store, and keeps what is left of long answers."""
+
+    def __init__(self, caller: Caller, run: RunCall, metrics: Metrics) -> None:
+        self._caller = caller
+        self._run = run
+        self._metrics = metrics
+        self._pages = PageCache()
+
+    async def answer(self, method: str, params: JsonObject) -> JsonObject:
+        """Return the result of a method; raises `RequestError` for parameters that it does not take."""
+        started, cursor = time.perf_counter(), _cursor_of(params)
+        rest = None if cursor is None else self._pages.find(cursor)
+        done = await self._run(McpCall(method, json.dumps(params).encode(), self._caller, cursor, rest))
+        if done.complaint is not None:
+            _log.warning("%s", done.complaint)
+        for left, remainder in done.pages:
+            self._pages.put(left, remainder)
+        result = _result(method, done)
+        if method == "tools/call":
+            self._count(params, result, time.perf_counter() - started, done.spent)
+        return result
+
+    def _count(self, params: JsonObject, result: JsonObject, seconds: float, spent: Spent) -> None:
+        if (name := params.get("name")) in tools_for(self._caller):
+            operation = f"mcp.{name}"
+            self._metrics.called(operation, "error" if result["isError"] else "ok", seconds)
+            self._metrics.spent(operation, spent)
 
 
-def _work(tool: Tool, metrics: Metrics, context: ToolContext, given: dict[str, Any]) -> Answer:
-    operation = f"mcp.{tool.name}"
-    try:
-        with _timed(metrics, operation):
-            answer = tool.work(context, given)
-    except SatchelError as error:
-        problem, _, complaint = as_problem(error)
-        if complaint is None:
-            raise
-        _log.warning("%s", complaint)
-        raise SatchelError(problem.detail) from error
-    if answer.most is not None:
-        metrics.spent(operation, _spent(answer.most, answer.data))
-    return answer
+def _result(method: str, done: Done) -> JsonObject:
+    if done.fault is not None:
+        raise RequestError(done.fault.code, done.fault.message, done.fault.data)
+    if done.refusal is None:
+        result: JsonObject = json.loads(done.content)
+        return result
+    if done.refusal.complaint is not None:
+        _log.warning("%s", done.refusal.complaint)
+    detail = done.refusal.problem.detail
+    if method == "tools/call":
+        return failed_call(detail)
+    raise RequestError(INTERNAL_ERROR, detail)
 
 
-def _spent(most: int, data: Mapping[str, Any]) -> Spent:
-    return Spent(most, data.get("token_count", 0), 0, data.get("omitted", 0))
-
-
-@contextmanager
-def _timed(metrics: Metrics, operation: str) -> Iterator[None]:
-    started, outcome = time.perf_counter(), "error"
-    try:
-        yield
-        outcome = "ok"
-    finally:
-        metrics.called(operation, outcome, time.perf_counter() - started)
+def _cursor_of(params: JsonObject) -> str | None:
+    arguments = params.get("arguments")
+    cursor = arguments.get("cursor") if isinstance(arguments, dict) else None
+    return cursor if isinstance(cursor, str) else None
 
 
 # MCP sessions by last use

@@ -1,10 +1,11 @@
 """The process of the HTTP service: listens, serves, and shuts down after requests in flight are answered."""
 
+import asyncio
 import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import uvicorn
 
@@ -12,6 +13,7 @@ from satchel.api.satchel import Satchel
 from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimits
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
+from satchel.server.http.workers import Crew, WorkerSettings
 from satchel.server.listening import Address, listen, security_of
 from satchel.server.logs import configure_logging
 from satchel.server.process import exit_within
@@ -33,10 +35,15 @@ def serve(
     connections: ConnectionLimits,
     grace: float,
     allowed_hosts: Sequence[str] = (),
+    workers: WorkerSettings | None = None,
 ) -> None:
-    """Serve until a signal arrives; calls in flight get `grace` seconds to finish."""
+    """Serve until a signal arrives; calls in flight get `grace` seconds to finish.
+
+    With `workers`, calls run in as many worker processes as the limits say; otherwise in threads of this process.
+    """
     guard = ConnectionGuard(connections, on_refusal=gate.metrics.refused)
-    application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits)
+    crew = None if workers is None else Crew(workers, limits.processes)
+    application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits, runner=crew)
     configure_logging()
     load_rules()
     with listen(*address) as listener:
@@ -52,8 +59,27 @@ def serve(
             timeout_graceful_shutdown=max(1, round(grace)),
         )
         server = Server(config, application)
-        print(f"satchel: serving http://{address.shown}:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
-        server.run(sockets=[listener])
+
+        async def run() -> None:
+            async with _at_work(crew):
+                shown = f"http://{address.shown}:{listener.getsockname()[1]}"
+                print(f"satchel: serving {shown}", file=sys.stderr, flush=True)
+                await server.serve(sockets=[listener])
+
+        asyncio.run(run())
+
+
+@contextlib.asynccontextmanager
+async def _at_work(crew: Crew | None) -> AsyncIterator[None]:
+    """Start the worker processes, and end them after the requests in flight are answered."""
+    if crew is None:
+        yield
+        return
+    await crew.start()
+    try:
+        yield
+    finally:
+        await crew.close(LAST_SECONDS / 2)
 
 
 class Server(uvicorn.Server):

@@ -274,9 +274,7 @@ class PageCache:
             self._drop(cursor)
             self._remainders[cursor] = rest
             self._size += rest.size
-            while len(self._remainders) > 1 and (
-                len(self._remainders) > MOST_REMAINDERS or self._size > MOST_CHARACTERS
-            ):
+            while len(self._remainders) > 1 and self._is_full():
                 self._drop(next(iter(self._remainders)))
 
     def get(self, cursor: str, tool: str) -> Remainder:
@@ -289,6 +287,13 @@ class PageCache:
                 )
             self._remainders.move_to_end(cursor)
             return rest
+
+    def find(self, cursor: str) -> Remainder | None:
+        """Return the remainder of a cursor, whatever its tool; None if it is not known."""
+        with self._lock:
+            if cursor in self._remainders:
+                self._remainders.move_to_end(cursor)
+            return self._remainders.get(cursor)
 
     def _is_full(self) -> bool:
         return len(self._remainders) > MOST_REMAINDERS or self._size > MOST_CHARACTERS

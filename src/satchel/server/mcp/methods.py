@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from satchel.server.mcp.tool import Tool
     from satchel.server.mcp.tool_context import ToolContext
 
-__all__ = ["Method", "Served", "mcp_methods", "needed"]
+__all__ = ["Method", "Served", "failed_call", "mcp_methods", "needed"]
 
 MOST_COMPLETIONS = 100
 """The limit of the specification."""
@@ -126,7 +126,7 @@ def _call_tool(served: Callable[[], Served], params: Message) -> Message:
     try:
         context, tools = served()
     except SatchelError as error:
-        return _failure(str(error))
+        return failed_call(str(error))
     result = _tool_result(context, tools, name, arguments)
     if context.recorder is not None:
         context.recorder.enter(name, result["content"][0]["text"], error=result["isError"])
@@ -137,22 +137,23 @@ def _tool_result(
     context: "ToolContext", tools: "Mapping[str, Tool]", name: str, arguments: Mapping[str, Any]
 ) -> Message:
     if name not in tools:
-        return _failure(f"there is no tool {name[:80]!r}; there are: {', '.join(tools)}")
+        return failed_call(f"there is no tool {name[:80]!r}; there are: {', '.join(tools)}")
     try:
         answer = tools[name].call(context, arguments)
     except SatchelError as error:
-        return _failure(str(error))
+        return failed_call(str(error))
     except Exception as error:
         if os.environ.get("SATCHEL_DEBUG"):
             raise
         print(f"satchel: {name}: unexpected {type(error).__name__}", file=sys.stderr)
-        return _failure(f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where")
+        return failed_call(f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where")
     result: Message = {"content": [_text(answer.text)], "isError": False}
     structured = context.structured(answer)
     return result if structured is None else result | {"structuredContent": structured}
 
 
-def _failure(message: str) -> Message:
+def failed_call(message: str) -> Message:
+    """Return the result of a tool call that failed, with a message of one line."""
     return {"content": [_text(short_line(message))], "isError": True}
 
 

@@ -3,7 +3,8 @@
 Over HTTP the SDK does the sessions, event streams and checks of headers. Over standard input it is not needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -20,7 +21,10 @@ from satchel.server.mcp.protocol import SERVER, modern_result
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 
-__all__ = ["build_server"]
+__all__ = ["Answering", "build_server", "in_threads"]
+
+Answering = Callable[[str, Message], Awaitable[Message]]
+"""Answers a method that needs the store, given its name and parameters."""
 
 _PARAMS: dict[str, type[BaseModel]] = {
     "tools/call": types.CallToolRequestParams,
@@ -30,24 +34,41 @@ _PARAMS: dict[str, type[BaseModel]] = {
 }
 
 
-def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]:
-    """Return an SDK server that offers these tools in this context."""
+def build_server(tools: Sequence[str], answering: Answering) -> Server[Any]:
+    """Return an SDK server that offers the tools of these names."""
     server: Server[Any] = Server(SERVER["name"], version=SERVER["version"], instructions=INSTRUCTIONS)
-    served = Served(context, tools)
-    for name, method in mcp_methods(tuple(tools), lambda: served).items():
-        server.add_request_handler(name, _PARAMS.get(name, types.PaginatedRequestParams), _handler(name, method))
+    for name, method in mcp_methods(tools, _no_store).items():
+        answer = partial(answering, name) if method.needs_store else _at_once(method)
+        server.add_request_handler(name, _PARAMS.get(name, types.PaginatedRequestParams), _handler(name, answer))
     return server
 
 
-def _handler(name: str, method: Method) -> Any:
+def in_threads(context: ToolContext, tools: Mapping[str, Tool]) -> Answering:
+    """Answer methods with these tools in this context, in threads of this process."""
+    methods = mcp_methods(tuple(tools), lambda: Served(context, tools))
+
+    async def answer(name: str, params: Message) -> Message:
+        # When the client has gone nobody waits for the answer.
+        return await anyio.to_thread.run_sync(methods[name].answer, params, abandon_on_cancel=True)
+
+    return answer
+
+
+def _no_store() -> Served:
+    raise RuntimeError("a method that needs the store was not passed on")
+
+
+def _at_once(method: Method) -> Callable[[Message], Awaitable[Message]]:
+    async def answer(params: Message) -> Message:
+        return method.answer(params)
+
+    return answer
+
+
+def _handler(name: str, answer: Callable[[Message], Awaitable[Message]]) -> Any:
     async def handle(ctx: Any, params: BaseModel) -> Message:
-        given = dict(ctx.params or {})
         try:
-            if method.needs_store:
-                # When the client has gone nobody waits for the answer.
-                result = await anyio.to_thread.run_sync(method.answer, given, abandon_on_cancel=True)
-            else:
-                result = method.answer(given)
+            result = await answer(dict(ctx.params or {}))
         except RequestError as error:
             raise MCPError(error.code, str(error), error.data) from error
         return modern_result(name, result) if ctx.protocol_version in MODERN_VERSIONS else result

@@ -39,6 +39,7 @@ class ToolContext:
         remembers_session: bool = True,
         structured: bool = False,
         recorder: Recorder | None = None,
+        pages: PageCache | None = None,
     ) -> None:
         self.bag = bag
         self.specs = specs
@@ -48,7 +49,7 @@ class ToolContext:
         self._sends_structured = structured
         self.recorder = recorder
         self.session: StartedSession | None = None
-        self._pages = PageCache()
+        self._pages = pages or PageCache()
 
     def view(self, given: dict[str, Any]) -> Satchel:
         """Return the view of the project that a call names, or of the whole store."""

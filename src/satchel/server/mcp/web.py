@@ -18,7 +18,7 @@ from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimit
 from satchel.server.jsonrpc import repeated_key_response
 from satchel.server.listening import WELL_KNOWN, Address, check_reach, listen, security_of
 from satchel.server.logs import configure_logging
-from satchel.server.mcp.server import build_server
+from satchel.server.mcp.server import build_server, in_threads
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import INTERRUPTED_SECONDS, exit_within
@@ -44,7 +44,7 @@ def serve_http(
     """Serve the MCP server at `/mcp` until a signal comes; raises `InputError` if it cannot listen."""
     check_reach(address, has_token=token is not None, remedy=TOKEN_REMEDY)
     host, port = address
-    routes = build_server(context, tools).streamable_http_app(
+    routes = build_server(tuple(tools), in_threads(context, tools)).streamable_http_app(
         streamable_http_path=PATH,
         host=host,
         transport_security=security_of(address, allowed_hosts),
