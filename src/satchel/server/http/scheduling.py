@@ -29,6 +29,10 @@ class _Org:
         self.used = 0.0
         self.expected = 0.0
 
+    @property
+    def is_idle(self) -> bool:
+        return not (self.calls or self.running or self.waiting)
+
 
 class Turn:
     """The right of a call to run, until `end`."""
@@ -129,9 +133,10 @@ class CallQueue:
         self._start_waiting()
 
     def _drop_if_idle(self, org: _Org) -> None:
-        """Forget an org without calls, unless it has used more time than the others so far."""
-        idle = not (org.calls or org.running or org.waiting)
-        if idle and (org.used <= self._now or len(self._orgs) > MOST_ORGS):
+        """Forget an org without calls, unless it has used more time than others that are waiting."""
+        if not self._running:
+            self._orgs = {name: each for name, each in self._orgs.items() if not each.is_idle}
+        elif org.is_idle and (org.used <= self._now or len(self._orgs) > MOST_ORGS):
             self._orgs.pop(org.name, None)
 
     def _start_waiting(self) -> None:

@@ -12,7 +12,7 @@ from tool_contexts import ask, empty_context
 from satchel.errors import InputError, UnknownIdError
 from satchel.server.mcp.catalog import MOST_PROJECTS, complete_project, pack_resources, read_resource
 from satchel.server.mcp.guide import TEMPLATES
-from satchel.server.mcp.server import build_server
+from satchel.server.mcp.server import build_server, in_threads
 from satchel.server.mcp.tool_context import ToolContext
 from tables import each_row
 
@@ -60,7 +60,7 @@ def test_at_most_a_hundred_completions_are_sent(tmp_path: Path):
         with context.bag.transaction():
             for number in range(120):
                 context.bag.add("Something.", project=f"p{number:03}")
-        server = build_server(context, {})
+        server = build_server((), in_threads(context, {}))
 
         async def asked() -> types.Completion:
             async with mcp.Client(server) as client:
