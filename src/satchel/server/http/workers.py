@@ -17,6 +17,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import BinaryIO, Generic, Protocol, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -33,7 +34,6 @@ LONGEST_PAUSE = 30.0
 # How long a call waits for a worker while all are starting.
 PATIENCE = 10.0
 KILL_SECONDS = 1.0
-MOST_ORGS = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +126,6 @@ class Crew:
         self._settings = settings
         self._workers = [_Worker(settings, number) for number in range(1, processes + 1)]
         self._keepers: list[asyncio.Task[None]] = []
-        self._last: dict[str | None, _Worker] = {}
 
     async def start(self) -> None:
         """Start all workers; raises an error that says why if one of them cannot be started."""
@@ -145,7 +144,7 @@ class Crew:
         await asyncio.gather(*(each.end(grace) for each in self._workers))
 
     async def run(self, call: Call, *, org: str | None) -> Done:
-        """Run a call on the worker with the fewest calls, among equals on the one that served the org last."""
+        """Run a call on the worker with the fewest calls, among equals on the one where the org's columns are kept."""
         worker = await self._chosen(org)
         return await worker.run(call)
 
@@ -155,12 +154,8 @@ class Crew:
             if time.monotonic() > deadline:
                 raise _no_worker()
             await asyncio.sleep(0.05)
-        last = self._last.get(org)
-        chosen = min(ready, key=lambda each: (each.running, each is not last))
-        if len(self._last) >= MOST_ORGS:
-            self._last.clear()
-        self._last[org] = chosen
-        return chosen
+        home = self._workers[crc32((org or "").encode()) % len(self._workers)]
+        return min(ready, key=lambda each: (each.running, each is not home))
 
 
 class _Worker:
