@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import citus_cluster
 import satchel
+from citus_cluster import Cluster
 from pg_server import Database, Server, server
 from satchel import Satchel
 from satchel.embed.embedder import DEFAULT_EMBEDDER
@@ -42,7 +44,7 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
 
 # What makes a test slow, wherever it is: PostgreSQL, cold starts of a command, crashes, real clients.
-SLOW_FIXTURES = {"pg", "cold_cli"}
+SLOW_FIXTURES = {"pg", "pg_rows_url", "citus", "cold_cli"}
 SLOW_FOLDERS = {"clients", "crash"}
 ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 
@@ -162,11 +164,25 @@ def worker_database(pg: Server) -> Iterator[Database]:
 
 
 @pytest.fixture
-def pg_rows_url(worker_database: Database, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database with an empty store, for tests that change only its rows."""
+def pg_rows_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database with an empty store, for tests that change only its rows.
+
+    If there is a cluster, the contract and the property tests run on it.
+    """
     assert request.node.get_closest_marker("slow"), "use ON_A_SERVER for the case that asks for a server"
-    yield worker_database.url
-    worker_database.empty()
+    on_cluster = citus_cluster.ADDRESS and {"contract", "property"} & set(request.node.path.parts)
+    database = request.getfixturevalue("citus" if on_cluster else "worker_database")
+    yield database.url
+    database.empty()
+
+
+@pytest.fixture(scope="session")
+def citus() -> Iterator[Cluster]:
+    """A store on the Citus cluster that `SATCHEL_TEST_CITUS` names."""
+    if not citus_cluster.ADDRESS:
+        pytest.skip("SATCHEL_TEST_CITUS names no cluster")
+    with citus_cluster.cluster() as made:
+        yield made
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def upgrade_command(dry_run: bool, db: str | None) -> None:
 def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
     """Show the server, pgvector, the schema and tenant isolation. Changes nothing.
 
-    The exit code is 1 if the store cannot be used.
+    The exit code is 1 if the store cannot be used, or not on all nodes of a cluster.
     """
     found = server_status(_server(db))
     newest = newest_schema()
@@ -68,7 +68,7 @@ def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
     else:
         print_text(f"{found.place}\n")
         print_rows(_status_rows(found, newest))
-    if found.version != newest or not found.bound:
+    if found.version != newest or not found.bound or not all(each.answers for each in found.nodes):
         ctx.exit(1)
 
 
@@ -117,6 +117,9 @@ def _print_done(done: Sequence[str], url: str, *, dry_run: bool) -> None:
     print_text("".join(f"  {line}\n" for line in done))
 
 
+_DEAD = " does not answer: the tenants on it cannot be read or written"
+
+
 def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
     schema = str(found.version) if found.version else "none; `satchel db init` creates it"
     if 0 < found.version < newest:
@@ -130,7 +133,9 @@ def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
             if found.bound
             else ": NOT bound by row-level security, so it is rejected"
         )
-    tenants = "unknown; this login sees only its own" if found.tenants is None else f"{found.tenants:,}"
+    tenants = "unknown; this login sees only its own" if not found.sees_all else "unknown; a node does not answer"
+    if found.tenants is not None:
+        tenants = f"{found.tenants:,}"
     citus = (
         f"{found.citus}, {'distributed by org' if found.distributed else 'not distributed'}"
         if found.citus
@@ -143,4 +148,5 @@ def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
         ("login", acting),
         *([("tenants", tenants)] if found.version else []),
         ("citus", citus),
+        *(("node", f"{each.address}{_DEAD if not each.answers else ' answers'}") for each in found.nodes),
     ]

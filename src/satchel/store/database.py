@@ -144,6 +144,9 @@ class Database(Protocol):
     def log_changes(self, changed: Iterable[int | str]) -> None:
         """Note which memories this transaction changes, by number or id, if no triggers do it."""
 
+    def see_all_orgs(self) -> None:
+        """Let the rest of the transaction read the rows of all orgs, if the login may."""
+
     def scrub(self) -> None:
         """Make sure that no copy is left of what this transaction deletes."""
 

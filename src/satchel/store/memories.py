@@ -858,7 +858,8 @@ def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
     if worded:
         db.words_go([seq])
     names = [name.strip('"') for name in db.columns()]
-    assignments = ", ".join(f'"{name}" = {db.dialect.value(name)}' for name in names[1:])
+    # Never the org: Citus refuses to set the column by which rows are distributed.
+    assignments = ", ".join(f'"{name}" = {db.dialect.value(name)}' for name in names if name not in ("id", "org"))
     db.execute(db.statement("update_memory", assignments=assignments), dict(zip(names, db.row(new), strict=True)))
     if worded:
         db.words_come([new])

@@ -33,9 +33,9 @@ SESSION_COLUMNS = ", ".join('"user"' if name == "user" else name for name in SES
 ENTRY_COLUMNS = ", ".join(ENTRY_FIELDS)
 _WORDS = frozenset({"digest", "stub", "note"})
 _WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in ENTRY_FIELDS)
+# A scalar subquery, which PostgreSQL does not turn into a join.
 _NEEDED = (
-    # A scalar subquery, which PostgreSQL does not turn into a join.
-    "((SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.level = 'whole' "
+    "((SELECT 1 FROM entry e WHERE e.org = {org} AND e.content = content.hash AND e.level = 'whole' "
     "AND (e.pinned = 1 OR e.role NOT IN ('result', 'page')) LIMIT 1) IS NOT NULL)"
 )
 _TIMES = frozenset({"at", "created_at", "updated_at"})
@@ -153,12 +153,12 @@ class Ledgers:
         that are in a context as a whole, such as a system prompt.
         """
         with self._write(org) as db:
-            db.execute(db.statement("content_expire", needed=_NEEDED), {"org": org, "before": micros(before)})
+            db.execute(db.statement("content_expire", needed=_needed(db)), {"org": org, "before": micros(before)})
             dropped = db.changes()
             over = db.execute(db.statement("content_total"), {"org": org}).get - most_bytes
             going = []
             for hash, size in (
-                db.execute(db.statement("content_oldest", needed=_NEEDED), {"org": org}) if over > 0 else ()
+                db.execute(db.statement("content_oldest", needed=_needed(db)), {"org": org}) if over > 0 else ()
             ):
                 if over <= 0:
                     break
@@ -237,3 +237,7 @@ def insert_entry(db: Database) -> str:
 
 def _assignments(dialect: Dialect, names: Iterable[str]) -> str:
     return ", ".join(f"{name} = {dialect.value(name)}" for name in names)
+
+
+def _needed(db: Database) -> str:
+    return _NEEDED.format(org=db.dialect.value("org"))

@@ -39,15 +39,15 @@ SELECT m.id FROM memory m WHERE {where} AND m.invalid_at = :at ORDER BY m.id
 -- name: relations_of
 SELECT r.source, r.target, r.kind, r.strength, r.created_at FROM relation r
 WHERE r.org = :org AND (r.source = :id OR r.target = :id)
-    AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
-    AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
+    AND (SELECT true FROM memory m WHERE m.org = :org AND m.id = r.source AND {where})
+    AND (SELECT true FROM memory o WHERE o.org = :org AND o.id = r.target AND {where_target})
 ORDER BY r.source, r.target, r.kind
 
 -- name: relations_inside
 SELECT count(*) FROM relation r
 WHERE r.org = :org
-    AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
-    AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
+    AND (SELECT true FROM memory m WHERE m.org = :org AND m.id = r.source AND {where})
+    AND (SELECT true FROM memory o WHERE o.org = :org AND o.id = r.target AND {where_target})
 
 -- name: history_of
 SELECT memory, at, action, changes FROM history WHERE org = :org AND memory = :memory ORDER BY seq
@@ -57,7 +57,7 @@ SELECT {columns}, m.seq FROM memory m
 WHERE m.org = :org AND m.updated_at > :since AND m.revision > 1 AND {where} ORDER BY m.at, m.id
 
 -- name: history_of_changed
-SELECT h.memory, h.at, h.action, h.changes FROM memory m JOIN history h ON h.org = m.org AND h.memory = m.id
+SELECT h.memory, h.at, h.action, h.changes FROM memory m JOIN history h ON h.org = :org AND h.memory = m.id
 WHERE m.org = :org AND m.updated_at > :since AND m.revision > 1 AND {where} AND h.action NOT IN ('relate', 'unrelate') ORDER BY h.memory, h.seq
 
 -- name: related_since

@@ -84,7 +84,7 @@ class Store(Search[Database]):
         # The rest of the transaction would have the rights of the login.
         self.refuse_inside_transaction("list the orgs")
         with self._read(self.org) as db:
-            db.execute(db.statement("see_all_orgs"))
+            db.see_all_orgs()
             return [row[0] for row in db.execute(db.statement("orgs"))]
 
     def holdings(self, org: str) -> Holdings:

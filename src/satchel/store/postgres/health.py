@@ -46,17 +46,17 @@ WHERE held.docs IS DISTINCT FROM counted.docs
 _TOTALS = "SELECT count(*), coalesce(sum(length), 0)::bigint FROM memory WHERE org = %(org)s"
 _ENDS = """
 SELECT m.seq, m.text, ends.places, ends.last,
-    (SELECT p.start FROM passage p WHERE p.org = m.org AND p.memory = m.seq AND p.place = 0),
-    (SELECT p.stop FROM passage p WHERE p.org = m.org AND p.memory = m.seq AND p.place = ends.last)
+    (SELECT p.start FROM passage p WHERE p.org = %(org)s AND p.memory = m.seq AND p.place = 0),
+    (SELECT p.stop FROM passage p WHERE p.org = %(org)s AND p.memory = m.seq AND p.place = ends.last)
 FROM memory m CROSS JOIN LATERAL (
-    SELECT count(*) AS places, max(p.place) AS last FROM passage p WHERE p.org = m.org AND p.memory = m.seq
+    SELECT count(*) AS places, max(p.place) AS last FROM passage p WHERE p.org = %(org)s AND p.memory = m.seq
 ) ends WHERE m.org = %(org)s
 """
 # Vectors without an embedder, or of the wrong size.
 _STRAY = """
 passage_vector v WHERE v.org = %(org)s AND NOT coalesce((
     SELECT length(v.vector) = e.dimensions AND bit_length(v.code) = 8 * ((e.dimensions + 7) / 8)
-    FROM embedding e WHERE e.org = v.org AND e.generation = v.generation
+    FROM embedding e WHERE e.org = %(org)s AND e.generation = v.generation
 ), false)
 """
 _STRAY_BACKLOG = """
@@ -66,13 +66,13 @@ backlog b WHERE b.org = %(org)s AND (
 """
 _OVERLOOKED = """
 SELECT DISTINCT p.memory FROM passage p WHERE p.org = %(org)s
-    AND (SELECT true FROM backlog b WHERE b.org = p.org AND b.memory = p.memory) IS NULL
+    AND (SELECT true FROM backlog b WHERE b.org = %(org)s AND b.memory = p.memory) IS NULL
     AND (SELECT true FROM passage_vector v
-        WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}) IS NULL
+        WHERE v.org = %(org)s AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}) IS NULL
 """
 _OVERLOOKED_BY_ALL = """
 SELECT m.seq FROM memory m
-WHERE m.org = %(org)s AND (SELECT true FROM backlog b WHERE b.org = m.org AND b.memory = m.seq) IS NULL
+WHERE m.org = %(org)s AND (SELECT true FROM backlog b WHERE b.org = %(org)s AND b.memory = m.seq) IS NULL
 """
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "ROLE",
     "SCHEMA",
     "SCHEMA_VERSION",
+    "Node",
     "Status",
     "distribute",
     "first_connection",
@@ -34,6 +35,14 @@ __all__ = [
 SCHEMA = "satchel"
 ROLE = "satchel_app"
 OLDEST_SERVER = 150000
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node of a Citus cluster that has rows of tenants."""
+
+    address: str
+    answers: bool
+    """Whether it answers the node that was asked. If not, its tenants cannot be read or written."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +64,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The role that the store sets; None if it acts as its login."""
     bound: bool
     """Whether row-level security applies on every table. It does not for superusers and the owner of the tables."""
-    tenants: int | None
-    """The number of tenants; None if the login sees only the tenant that it is bound to."""
+    sees_all: bool
+    """Whether the login sees the rows of all tenants."""
+    tenants: int | None = None
+    """The number of tenants; None if the login sees only the tenant that it is bound to, or a node does not answer."""
     citus: str | None
     distributed: bool
     """Whether the tables are distributed by Citus."""
+    nodes: tuple[Node, ...] = ()
 
     @property
     def access(self) -> Access:
@@ -94,9 +106,12 @@ SELECT current_setting('server_version') AS server,
 
 
 def status(address: Address) -> Status:
-    """Return the status of a database. Changes nothing."""
+    """Return the status of a database, with the number of tenants and the health of nodes. Changes nothing."""
     with reading_errors(address.shown), open_raw(address) as raw:
-        return look(raw, address)
+        found = look(raw, address)
+        nodes = _nodes(raw) if found.distributed else ()
+        counted = found.sees_all and all(node.answers for node in nodes)
+        return msgspec.structs.replace(found, nodes=nodes, tenants=_tenants(raw) if counted else None)
 
 
 def open_raw(address: Address) -> "psycopg.Connection[Any]":
@@ -105,6 +120,7 @@ def open_raw(address: Address) -> "psycopg.Connection[Any]":
 
 
 def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
+    """Return the status of a database without what needs all of its nodes."""
     if raw.info.server_version < OLDEST_SERVER:
         raise StoreError(
             f"{address.shown} is PostgreSQL {raw.info.server_version // 10000}, which is too old; version "
@@ -132,7 +148,7 @@ def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
         version=version,
         role=ROLE if acting else None,
         bound=bool(bound),
-        tenants=_tenants(raw) if version and found["may_count"] and not found["bound"] else None,
+        sees_all=bool(version and found["may_count"] and not found["bound"]),
         distributed=distributed,
     )
 
@@ -186,12 +202,21 @@ def _tenants(raw: "psycopg.Connection[Any]") -> int:
     return int(row[0])
 
 
+def _row(raw: "psycopg.Connection[Any]", statement: str, *values: str) -> Any:
+    return raw.execute(statement.encode(), values).fetchone()
+
+
+def _nodes(raw: "psycopg.Connection[Any]") -> tuple[Node, ...]:
+    rows = raw.execute(
+        "SELECT nodename, nodeport, citus_check_connection_to_node(nodename, nodeport) FROM pg_dist_node "
+        "WHERE isactive AND noderole = 'primary' AND shouldhaveshards ORDER BY 1, 2"
+    )
+    return tuple(Node(f"{name}:{port}", answers) for name, port, answers in rows.fetchall())
+
+
 def _distributed(raw: "psycopg.Connection[Any]") -> bool:
-    row = raw.execute(
-        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = %s::regclass AND partmethod = 'h'",
-        (f"{SCHEMA}.tenant",),
-    ).fetchone()
-    return row is not None and row[0] > 0
+    by_hash = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass AND partmethod = 'h'"
+    return _row(raw, by_hash, f"{SCHEMA}.{FIRST}") is not None
 
 
 # Schema migrations: forward only, by one process at a time. A newer schema is not changed.
@@ -289,13 +314,16 @@ def prepare(address: Address, *, grant: Sequence[str] = (), dry_run: bool = Fals
                 raise StoreReadOnlyError(
                     f"{address.shown} is a replica and can only be read; name its primary server"
                 )
+            if found.distributed:
+                _change_nodes_in_turn(raw)
             try:
-                return _prepared(raw, address, found, grant)
+                done = _prepared(raw, address, found, grant)
             except errors.InsufficientPrivilege as error:
                 raise StoreError(
                     f"{address.shown}: the login {found.login} may not do this ({error.diag.message_primary}); run "
                     "`satchel db init` with the owner of the database"
                 ) from None
+        return done + (_share_members(raw) if found.distributed and not dry_run else [])
 
 
 def _prepared(raw: "psycopg.Connection[Any]", address: Address, found: Status, grant: Sequence[str]) -> list[str]:
@@ -310,6 +338,8 @@ def _prepared(raw: "psycopg.Connection[Any]", address: Address, found: Status, g
     if not done:
         done += _unprotected(raw)
     _settle_access(raw)
+    if found.distributed:
+        done += spread(raw)
     return done + [each for login in grant for each in _granted(raw, address, login)]
 
 
@@ -446,37 +476,41 @@ class _Reference(NamedTuple):
 
 def distribute(address: Address, *, dry_run: bool = False) -> list[str]:
     """Distribute all tables by org in one transaction, and return what was done."""
-    with reading_errors(address.shown), open_raw(address) as raw, raw.transaction(force_rollback=dry_run):
-        raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        found = look(raw, address)
-        if found.citus is None:
-            raise StoreError(
-                f"{address.shown} has no Citus; install it on every node and run `CREATE EXTENSION citus`, or stay "
-                "with one server, which needs none"
-            )
-        if tuple(int(part) for part in found.citus.split("-")[0].split(".")[:2]) < OLDEST_CITUS:
-            raise StoreError(
-                f"{address.shown} has Citus {found.citus}; {'.'.join(map(str, OLDEST_CITUS))} or newer is needed"
-            )
-        refuse_newer(found)
-        if found.version < SCHEMA_VERSION:
-            raise StoreError(f"{address.shown} has no store of this version; run `satchel db init` first")
-        return spread(raw)
+    with reading_errors(address.shown), open_raw(address) as raw:
+        with raw.transaction(force_rollback=dry_run):
+            raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            found = look(raw, address)
+            if found.citus is None:
+                raise StoreError(
+                    f"{address.shown} has no Citus; install it on every node and run `CREATE EXTENSION citus`, or "
+                    "stay with one server, which needs none"
+                )
+            if tuple(int(part) for part in found.citus.split("-")[0].split(".")[:2]) < OLDEST_CITUS:
+                raise StoreError(
+                    f"{address.shown} has Citus {found.citus}; {'.'.join(map(str, OLDEST_CITUS))} or newer is needed"
+                )
+            refuse_newer(found)
+            if found.version < SCHEMA_VERSION:
+                raise StoreError(f"{address.shown} has no store of this version; run `satchel db init` first")
+            _change_nodes_in_turn(raw)
+            done = spread(raw)
+        return done + ([] if dry_run else _share_members(raw))
+
+
+def _change_nodes_in_turn(raw: "psycopg.Connection[Any]") -> None:
+    """Citus requires this of a transaction that changes several distributed tables."""
+    raw.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
 
 
 def spread(raw: "psycopg.Connection[Any]") -> list[str]:
-    """Distribute the tables that are not distributed yet. It can be repeated after an upgrade that adds tables.
+    """Distribute what is not distributed yet, and return what was done. An upgrade may add tables.
 
     Foreign keys are dropped and created again: Citus refuses them between a distributed and a local table.
     """
     schema = sql.Literal(SCHEMA)
     tables = [row[0] for row in raw.execute(sql.SQL(_TABLES).format(schema=schema, first=sql.Literal(FIRST)))]
     references = [_Reference(*row) for row in raw.execute(sql.SQL(_REFERENCES).format(schema=schema))]
-    if not tables:
-        return []
-    # Citus requires sequential mode for a transaction that changes several tables.
-    raw.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
-    for each in references:
+    for each in references if tables else ():
         raw.execute(
             sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(_name(each.table), sql.Identifier(each.name))
         )
@@ -486,7 +520,7 @@ def spread(raw: "psycopg.Connection[Any]") -> list[str]:
             "SELECT create_distributed_table(%s::regclass, 'org', colocate_with => %s::text)",
             (_name(table).as_string(raw), beside),
         )
-    for each in references:
+    for each in references if tables else ():
         raw.execute(
             sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} {}").format(
                 _name(each.table),
@@ -494,17 +528,52 @@ def spread(raw: "psycopg.Connection[Any]") -> list[str]:
                 sql.SQL(each.definition),
             )
         )
-    raw.execute("SELECT create_distributed_function(%s::regprocedure)", (f"{SCHEMA}.matching(tsquery)",))
-    # The policies are checked on the nodes, which need the setting of the tenant.
-    raw.execute(
-        sql.SQL("ALTER DATABASE {} SET citus.propagate_set_commands TO 'local'").format(
-            sql.Identifier(raw.info.dbname)
+    done = [f"distributed {len(tables)} tables by org, all beside {SCHEMA}.{FIRST}"] if tables else []
+    if not _row(raw, "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = %s::regclass", f"{SCHEMA}.migration"):
+        # A copy on every node, so that each of them can be entered.
+        raw.execute("SELECT create_reference_table(%s::regclass)", (f"{SCHEMA}.migration",))
+        done.append("copied the table of migrations to every node")
+    matching = f"{SCHEMA}.matching(text, tsquery)"
+    delegated = "SELECT 1 FROM pg_dist_object WHERE objid = %s::regprocedure AND distribution_argument_index = 0"
+    if not _row(raw, delegated, matching):
+        # Citus sends a call to the node of its first argument, where it uses the index of words.
+        raw.execute(
+            "SELECT create_distributed_function(%s::regprocedure, 'tenant', %s, force_delegation => true)",
+            (matching, f"{SCHEMA}.{FIRST}"),
         )
-    )
-    return [
-        f"distributed {len(tables)} tables by org, all beside {SCHEMA}.{FIRST}",
-        f"from now on use logins that are members of {ROLE}: its nodes know only whoever may log in",
-    ]
+        done.append("words are looked up on the node of their tenant")
+    if tables:
+        # The policies are checked on the nodes, which need the setting of the tenant.
+        raw.execute(
+            sql.SQL("ALTER DATABASE {} SET citus.propagate_set_commands TO 'local'").format(
+                sql.Identifier(raw.info.dbname)
+            )
+        )
+        done.append(f"from now on use logins that are members of {ROLE}: its nodes know only whoever may log in")
+    return done
+
+
+_MEMBERS = """
+SELECT m.rolname FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member
+WHERE a.roleid = {role}::regrole AND m.rolcanlogin ORDER BY 1
+"""
+
+
+def _share_members(raw: "psycopg.Connection[Any]") -> list[str]:
+    """Grant the role on every node to the logins that have it here, and return what failed.
+
+    Citus passes a grant on only if it also made the login, and not to nodes that were added later. Not part of a
+    transaction: each node runs the command by itself.
+    """
+    members = [row[0] for row in raw.execute(sql.SQL(_MEMBERS).format(role=sql.Literal(ROLE))).fetchall()]
+    done = []
+    for login in members:
+        grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(ROLE), sql.Identifier(login)).as_string(raw)
+        failed = raw.execute(
+            "SELECT nodename || ':' || nodeport, result FROM run_command_on_workers(%s) WHERE NOT success", (grant,)
+        ).fetchall()
+        done += [f"on the node {node}, {grant} failed: {why}; mend that, then try again" for node, why in failed]
+    return done
 
 
 def _name(table: str) -> sql.Identifier:

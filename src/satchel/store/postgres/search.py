@@ -84,7 +84,7 @@ def index_large_tenants(address: Address, *, least: int = LARGE_TENANT, dry_run:
     """
     with reading_errors(address.shown), open_raw(address) as raw:
         found = look(raw, address)
-        if found.tenants is None:
+        if not found.sees_all:
             raise StoreError(
                 f"{address.shown}: the login {found.login} sees only the tenant it names; use "
                 "that of the tables' owner"
@@ -236,17 +236,21 @@ def _search(
         ]
         frequency = f"least({', '.join(weights)})"
         if len(each.words) > 1:
-            following = _FOLLOWING.format(codes=placed(f"codes_{number}", each.codes))
+            codes = placed(f"codes_{number}", each.codes)
+            following = _FOLLOWING.format(org=db.dialect.value("org"), codes=codes)
             frequency = f"CASE WHEN {following} THEN {frequency} ELSE 0 END"
         scores.append(
             f"(SELECT {each.rarity!r} * f * {K1 + 1} / (f + {K1} * ({1 - B} + {B} * m.length / {average!r})) "
             f"FROM (SELECT {frequency} AS f) one)"
         )
     query = placed("query", " | ".join(f"({query_text(org, each.words)})" for each in needed))
-    # A node of a cluster cannot run such a lookup inside a query.
-    matching = f"m.words @@ {query}::tsquery"
-    if not db.distributed:
-        matching = f"m.seq = ANY (ARRAY(SELECT matching({query}::tsquery)))"
+    lookup = db.statement("matching")
+    if db.distributed:
+        # Citus sends only a call that stands alone to the node of its tenant.
+        numbers = placed("numbers", db.execute(lookup, {"query": values.pop("query")}).get or [])
+        matching = f"m.seq = ANY ({numbers}::bigint[])"
+    else:
+        matching = f"m.seq = ANY (({lookup}))"
     sql = db.statement("search", score=" + ".join(scores), matching=matching, where=condition)
     rows = db.execute(sql, values | {"limit": limit})
     return [Match(key, score) for key, score in rows if score > 0]
@@ -254,7 +258,7 @@ def _search(
 
 # The codes of a passage show whether the words of a phrase follow each other.
 _FOLLOWING = (
-    "EXISTS (SELECT 1 FROM passage p WHERE p.org = m.org AND p.memory = m.seq "
+    "EXISTS (SELECT 1 FROM passage p WHERE p.org = {org} AND p.memory = m.seq "
     "AND position({codes}::bytea IN p.codes) > 0)"
 )
 
@@ -301,11 +305,15 @@ def _of_all(db: PostgresConnection, org: str, current: Generation, code: str, li
     memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
     if memories < LARGE_TENANT // PASSAGES or not index_is_ready(db, org, current):
         return db.execute(db.statement("nearest", **current.parts), {"code": code, "limit": limit}).fetchall()
-    db.execute(db.statement("search_wider"))
+    # Not by set_config(), which Citus does not pass on to its nodes.
+    for setting in _WIDER:
+        db.raw.execute(setting)
     size = str(8 * current.code_bytes)
     sql = db.statement("nearest_by_index", bits=size, tenant=db.literal(org), **current.parts)
     return db.execute(sql, {"code": code, "limit": limit}).fetchall()
 
+
+_WIDER = ("SET LOCAL hnsw.ef_search TO 400", "SET LOCAL hnsw.iterative_scan TO strict_order")
 
 _SAME = {
     "session": "m.session = t.thread AND m.session <> ''",

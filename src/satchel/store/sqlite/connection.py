@@ -141,6 +141,8 @@ class SqliteConnection(apsw.Connection):
 
     def log_changes(self, changed: Iterable[int | str]) -> None: ...
 
+    def see_all_orgs(self) -> None: ...
+
     def scrub(self) -> None:
         """Empty the write-ahead log after the commit: it would keep purged data. See `SqliteStore.writing`."""
         self.scrubbing = True

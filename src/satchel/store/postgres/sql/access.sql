@@ -28,6 +28,6 @@ BEGIN
 END $$;
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT SELECT ON {schema}.migration TO {role};
-ALTER FUNCTION {schema}.matching(tsquery) SET search_path = pg_catalog, {schema}, pg_temp;
-REVOKE ALL ON FUNCTION {schema}.matching(tsquery) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION {schema}.matching(tsquery) TO {role};
+ALTER FUNCTION {schema}.matching(text, tsquery) SET search_path = pg_catalog, {schema}, pg_temp;
+REVOKE ALL ON FUNCTION {schema}.matching(text, tsquery) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION {schema}.matching(text, tsquery) TO {role};

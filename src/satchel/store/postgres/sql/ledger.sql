@@ -31,5 +31,5 @@ ON CONFLICT (org, hash) DO UPDATE SET used_at = greatest(content.used_at, exclud
 DELETE FROM content WHERE org = :org
     AND hash = ANY (ARRAY(SELECT e.content FROM entry e WHERE e.org = :org AND e.session = :session))
     AND (
-        SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.session <> :session LIMIT 1
+        SELECT 1 FROM entry e WHERE e.org = :org AND e.content = content.hash AND e.session <> :session LIMIT 1
     ) IS NULL

@@ -63,9 +63,9 @@ SET strength = excluded.strength, created_at = excluded.created_at
 -- name: relations_between
 SELECT r.source, r.target, r.kind, r.strength, r.created_at
 FROM relation r
-WHERE r.org = :org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
+WHERE r.org = :org AND (SELECT true FROM memory m WHERE m.org = :org AND m.id = r.source AND {where})
     AND (r.source, r.target, r.kind) > (:source, :target, :kind)
-    AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
+    AND (SELECT true FROM memory o WHERE o.org = :org AND o.id = r.target AND {where_target})
 ORDER BY r.source, r.target, r.kind LIMIT :limit
 
 -- name: delete_memory
@@ -126,10 +126,12 @@ DELETE FROM passage_vector WHERE org = :org AND generation = {generation}
 -- name: generation
 SELECT generation, name, dimensions FROM embedding WHERE org = :org AND state = :state
 
+-- Not one statement: Citus does not insert what a subquery returns.
+-- name: next_generation
+SELECT coalesce(max(generation), 0) + 1 FROM embedding WHERE org = :org
+
 -- name: insert_generation
-INSERT INTO embedding (org, generation, name, dimensions, state)
-SELECT :org, coalesce((SELECT max(e.generation) FROM embedding e WHERE e.org = :org), 0) + 1, :name, :dimensions, :state
-RETURNING generation
+INSERT INTO embedding (org, generation, name, dimensions, state) VALUES (:org, :generation, :name, :dimensions, :state)
 
 -- name: delete_generation
 DELETE FROM embedding WHERE org = :org AND generation = :generation
@@ -140,14 +142,14 @@ UPDATE embedding SET state = 'current' WHERE org = :org AND generation = :genera
 -- name: count_missing
 SELECT count(*) FROM passage p WHERE p.org = :org AND (
     SELECT true FROM passage_vector v
-    WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
+    WHERE v.org = :org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
 ) IS NULL
 
 -- name: missing_passages
 SELECT (p.memory << 12) + p.place FROM passage p
 WHERE p.org = :org AND (p.memory, p.place) > (:after::bigint >> 12, (:after::bigint & 4095)::integer) AND (
     SELECT true FROM passage_vector v
-    WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
+    WHERE v.org = :org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
 ) IS NULL ORDER BY p.memory, p.place LIMIT :limit
 
 -- name: insert_backlog
@@ -212,6 +214,9 @@ SELECT t.origin, b.seq, b.later FROM unnest(
 -- name: newest_seq
 SELECT coalesce(max(seq), 0) FROM memory WHERE org = :org
 
+-- name: numbers_of_ids
+SELECT seq FROM memory WHERE org = :org AND id = ANY (:ids::text[])
+
 -- name: ids_of_seqs
 SELECT seq, id FROM memory WHERE org = :org AND seq = ANY (:numbers::bigint[])
 
@@ -236,8 +241,7 @@ UPDATE tenant SET memories = memories + :memories::bigint, words = words + :word
 UPDATE tenant SET changes = changes + 1 WHERE org = :org RETURNING changes
 
 -- name: insert_change
-INSERT INTO change (org, number, memories)
-VALUES (:org, :number, :numbers::bigint[] || ARRAY(SELECT seq FROM memory WHERE org = :org AND id = ANY (:ids::text[])))
+INSERT INTO change (org, number, memories) VALUES (:org, :number, :numbers::bigint[])
 
 -- name: trim_changes
 DELETE FROM change WHERE org = :org AND number <= :number
@@ -265,6 +269,10 @@ SELECT memories, words FROM tenant WHERE org = :org
 -- name: words_between
 SELECT term FROM word WHERE org = :org AND term >= :start AND term < :stop AND length(term) BETWEEN :shortest AND :longest ORDER BY term
 
+-- The memories with a word, through the index: see 0007_matching.sql.
+-- name: matching
+SELECT matching(:org, :query::tsquery)
+
 -- name: search
 SELECT m.seq, {score} AS score FROM memory m
 WHERE m.org = :org AND {matching} AND {where}
@@ -285,9 +293,6 @@ SELECT coalesce((SELECT i.indisvalid AND i.indisready FROM pg_index i WHERE i.in
 -- name: nearest_by_index
 SELECT v.memory, v.code::bit({bits}) <~> :code::bit({bits}) AS distance FROM passage_vector v
 WHERE v.org = {tenant} AND v.generation = {generation} ORDER BY v.code::bit({bits}) <~> :code::bit({bits}) LIMIT :limit
-
--- name: search_wider
-SELECT set_config('hnsw.ef_search', '400', true), set_config('hnsw.iterative_scan', 'strict_order', true)
 
 -- name: matching_seqs
 SELECT m.seq FROM memory m WHERE {where}
@@ -321,15 +326,15 @@ WHERE org = :org AND memory = ANY (ARRAY(SELECT json_array_elements_text(:ids::j
 -- name: purged_page
 SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
 WHERE h.org = :org AND (h.memory, h.seq) > (:memory, :seq)
-    AND (SELECT true FROM memory m WHERE m.org = h.org AND m.id = h.memory) IS NULL
+    AND (SELECT true FROM memory m WHERE m.org = :org AND m.id = h.memory) IS NULL
 ORDER BY h.memory, h.seq LIMIT :limit
 
 -- In the order of `Mark`.
 -- name: marks
-SELECT m.seq, m.id, m.updated_at, (SELECT count(*) FROM history h WHERE h.org = m.org AND h.memory = m.id),
-    (SELECT u.count FROM usage u WHERE u.org = m.org AND u.seq = m.seq),
-    (SELECT u.last_at FROM usage u WHERE u.org = m.org AND u.seq = m.seq),
-    (SELECT 1 FROM backlog b WHERE b.org = m.org AND b.memory = m.seq)
+SELECT m.seq, m.id, m.updated_at, (SELECT count(*) FROM history h WHERE h.org = :org AND h.memory = m.id),
+    (SELECT u.count FROM usage u WHERE u.org = :org AND u.seq = m.seq),
+    (SELECT u.last_at FROM usage u WHERE u.org = :org AND u.seq = m.seq),
+    (SELECT 1 FROM backlog b WHERE b.org = :org AND b.memory = m.seq)
 FROM memory m WHERE {where} ORDER BY m.seq LIMIT :limit
 
 -- name: raise_usage
@@ -357,10 +362,6 @@ SELECT (SELECT count(*) FROM memory WHERE org = :org),
 
 -- name: amount_of_vectors
 SELECT count(*) FROM passage_vector WHERE org = :org AND generation = {generation}
-
--- As the login itself. If policies apply to it too, this is an error.
--- name: see_all_orgs
-SELECT set_config('role', 'none', true), set_config('row_security', 'off', true)
 
 -- name: orgs
 SELECT org FROM tenant ORDER BY org

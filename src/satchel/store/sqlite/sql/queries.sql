@@ -348,10 +348,6 @@ SELECT (SELECT count(*) FROM memory WHERE org = :org),
 SELECT count(*) FROM memory m
 CROSS JOIN {vectors} v ON v.passage BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org
 
--- In a file, every login sees all orgs.
--- name: see_all_orgs
-SELECT 1
-
 -- name: orgs
 SELECT org FROM memory UNION SELECT org FROM session UNION SELECT org FROM content UNION SELECT org FROM history
 ORDER BY org
