@@ -1,8 +1,8 @@
 """A Citus cluster for tests: the one whose coordinator `SATCHEL_TEST_CITUS` names. Tests that need one are skipped
 without it.
 
-The address is that of a superuser, who must be able to enter every node under the name that the coordinator knows it
-by. Citus and pgvector must be installed on every node.
+The address is that of a superuser, who must be able to enter every node under the name by which the coordinator
+knows it. Citus and pgvector must be installed on every node.
 """
 
 import contextlib
@@ -46,6 +46,8 @@ class Cluster:
         run(self.admin(), "SELECT citus_set_coordinator_host(%s, %s)", host, port)
         for node in self.workers:
             run(self.admin(), "SELECT citus_add_node(%s, %s)", *node)
+        # Few, because the tests remove the rows of all of them again and again.
+        run(ADDRESS, f"ALTER DATABASE {self._name} SET citus.shard_count TO 4")
         prepare_server(self.admin(), grant=[LOGIN])
         self.done = distribute_server(self.admin())
 
@@ -63,10 +65,10 @@ class Cluster:
 
     def empty(self) -> None:
         """Remove all rows of the store."""
-        tables = [name for (name,) in run(self.admin(), "SELECT table_name::text FROM citus_tables")]
-        for name in tables:
-            if name != "satchel.migration":
-                run(self.admin(), f"DELETE FROM {name}")
+        with psycopg.connect(self.admin()) as raw:
+            names = "SELECT table_name::text FROM citus_tables WHERE citus_table_type = 'distributed'"
+            for (name,) in raw.execute(names).fetchall():
+                raw.execute(f"DELETE FROM {name}".encode())
 
     def node_of(self, org: str) -> tuple[str, int]:
         """Return the node that has the rows of an org."""

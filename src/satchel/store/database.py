@@ -1,5 +1,6 @@
 """The database interface that both stores share: named statements, connections, vectors, connection pool."""
 
+import itertools
 import os
 import re
 import threading
@@ -20,11 +21,13 @@ __all__ = [
     "Database",
     "Dialect",
     "Generation",
+    "Insert",
     "Pool",
     "Rows",
     "Statements",
     "VectorTables",
     "in_slices",
+    "insert_of",
 ]
 
 
@@ -32,6 +35,7 @@ SHARED = Path(__file__).with_name("statements.sql")
 
 _NAME = lazy_pattern(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = lazy_pattern(r"^--.*\n?", re.MULTILINE)
+_ONE_ROW = lazy_pattern(r"(INSERT (?:OR IGNORE )?INTO [^:?%]+ VALUES )(\(.*\))((?: ON CONFLICT DO NOTHING)?)")
 
 
 # Matches a quoted text, a cast, or a parameter.
@@ -164,6 +168,51 @@ def in_slices(rows: Sequence[T]) -> Iterator[Sequence[T]]:
         while len(rows) - start >= size:
             yield rows[start : start + size]
             start += size
+
+
+# Inserting many rows with few statements.
+
+
+class Insert(NamedTuple):
+    """A statement that inserts one row of named values, from which statements for many rows are made."""
+
+    head: str
+    between: tuple[str, ...]
+    """The text of the row before, between and after its values."""
+    tail: str
+    names: tuple[str, ...]
+    numbered: str
+    """The placeholder for a parameter with a {number}."""
+
+    def of(self, rows: int) -> str:
+        """Return the statement for this many rows, with numbered parameters."""
+        return _insert_of_rows(self, rows)
+
+    def values(self, rows: Iterable[Mapping[str, Any]]) -> list[Any]:
+        """Return the values of some rows in the order of the parameters."""
+        return [row[name] for row in rows for name in self.names]
+
+
+@lru_cache(maxsize=256)
+def insert_of(statement: str, dialect: Dialect) -> Insert | None:
+    """Take a statement apart that inserts one row; None for any other statement."""
+    found = _ONE_ROW.fullmatch(statement)
+    name = re.escape(dialect.named.format(name="NAME")).replace("NAME", r"([a-z_]+)")
+    parts = re.split(name, found[2]) if found else []
+    if found is None or len(parts) < 2:
+        return None
+    return Insert(found[1], tuple(parts[::2]), found[3], tuple(parts[1::2]), dialect.numbered)
+
+
+@lru_cache(maxsize=256)
+def _insert_of_rows(insert: Insert, rows: int) -> str:
+    places = map(str, itertools.count(1))
+
+    def row() -> str:
+        numbers = [insert.numbered.format(number=next(places)) for _ in insert.names]
+        return "".join(map("".join, itertools.zip_longest(insert.between, numbers, fillvalue="")))
+
+    return insert.head + ", ".join(row() for _ in range(rows)) + insert.tail
 
 
 # Vectors. A generation is the set of vectors of one embedder.

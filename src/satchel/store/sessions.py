@@ -21,6 +21,7 @@ __all__ = [
     "Ledgers",
     "insert_entry",
     "insert_session",
+    "needed",
 ]
 
 _SCOPE = ("org", "project", "user", "agent")
@@ -153,12 +154,16 @@ class Ledgers:
         that are in a context as a whole, such as a system prompt.
         """
         with self._write(org) as db:
-            db.execute(db.statement("content_expire", needed=_needed(db)), {"org": org, "before": micros(before)})
+            db.execute(
+                db.statement("content_expire", needed=needed(db.dialect)), {"org": org, "before": micros(before)}
+            )
             dropped = db.changes()
             over = db.execute(db.statement("content_total"), {"org": org}).get - most_bytes
             going = []
             for hash, size in (
-                db.execute(db.statement("content_oldest", needed=_needed(db)), {"org": org}) if over > 0 else ()
+                db.execute(db.statement("content_oldest", needed=needed(db.dialect)), {"org": org})
+                if over > 0
+                else ()
             ):
                 if over <= 0:
                     break
@@ -239,5 +244,6 @@ def _assignments(dialect: Dialect, names: Iterable[str]) -> str:
     return ", ".join(f"{name} = {dialect.value(name)}" for name in names)
 
 
-def _needed(db: Database) -> str:
-    return _NEEDED.format(org=db.dialect.value("org"))
+def needed(dialect: Dialect) -> str:
+    """Return the condition that a content may not expire."""
+    return _NEEDED.format(org=dialect.value("org"))

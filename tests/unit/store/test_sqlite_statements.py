@@ -1,12 +1,12 @@
 """The named statements: each is valid for the schema, and the frequent ones use an index."""
 
 import re
-import string
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
+import named_statements
 import pytest
 
 import satchel
@@ -16,8 +16,6 @@ from satchel.store.contract import Embedding
 from satchel.store.database import Statements
 from satchel.store.index import backlog_size
 from satchel.store.rows import filter_sql, scope_sql
-from satchel.store.sessions import _NEEDED as NEEDED
-from satchel.store.sessions import ENTRY_COLUMNS, ENTRY_FIELDS, SESSION_COLUMNS, SESSION_FIELDS
 from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect, write_transaction
 from satchel.store.sqlite.migrations import prepare
 from satchel.store.sqlite.search import match_expression
@@ -28,7 +26,6 @@ TIME = datetime(2026, 1, 1, tzinfo=UTC)
 NARROW = Filter(
     scope=Scope(project="p"), kinds=("fact",), tags=("t",), since=TIME, until=TIME, metadata=('"pr":12',)
 )
-WHERE = filter_sql(DIALECT, NARROW)[0]
 
 
 @pytest.fixture(scope="module")
@@ -41,29 +38,9 @@ def db() -> apsw.Connection:
     return connection
 
 
-def filled(name: str, where: str = WHERE) -> str:
-    parts = {
-        "where": where,
-        "where_target": filter_sql(DIALECT, NARROW, alias="o")[0],
-        "assignments": "text = :text",
-        "column": "kind",
-        "order": "m.at DESC",
-        "codes": "code_1",
-        "vectors": "vector_1",
-        "memories": "memory m",
-        "values": "(" + DIALECT.values(("seq", *connect(":memory:").columns())) + ")",
-        "near": "source",
-        "far": "target",
-    }
-    if name.startswith(("session", "entr")):
-        columns = SESSION_COLUMNS if name.startswith("session") else ENTRY_COLUMNS
-        fields = SESSION_FIELDS if name.startswith("session") else ("org", "session", *ENTRY_FIELDS)
-        parts |= {"columns_of": columns, "marks": DIALECT.values(fields), "assignments": "turn = :turn"}
-        parts["where"] = scope_sql(DIALECT, Scope(project="p"))[0]
-    parts["needed"] = NEEDED
-    holes = {field for _, field, _, _ in string.Formatter().parse(STATEMENTS.named[name]) if field}
-    wanted = holes - STATEMENTS.fixed.keys()
-    return STATEMENTS.statement(name, **{field: parts[field] for field in wanted})
+def filled(name: str, where: str | Filter = NARROW) -> str:
+    columns = connect(":memory:").columns()
+    return named_statements.filled(STATEMENTS, DIALECT, name, where, columns=columns)
 
 
 def plan(db: apsw.Connection, sql: str) -> list[str]:

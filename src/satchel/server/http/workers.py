@@ -144,7 +144,7 @@ class Crew:
         await asyncio.gather(*(each.end(grace) for each in self._workers))
 
     async def run(self, call: Call, *, org: str | None) -> Done:
-        """Run a call on the worker with the fewest calls, among equals on the one where the org's columns are kept."""
+        """Run a call on the worker with the fewest calls, among equals on the one that keeps the org's columns."""
         worker = await self._chosen(org)
         return await worker.run(call)
 

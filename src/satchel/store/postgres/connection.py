@@ -28,7 +28,7 @@ from satchel.errors import (
 from satchel.model.memory import Memory
 from satchel.model.patterns import lazy_pattern
 from satchel.store.contract import Embedding
-from satchel.store.database import Dialect, Generation, Statements, VectorTables
+from satchel.store.database import Dialect, Generation, Statements, VectorTables, in_slices, insert_of
 from satchel.store.postgres.terms import SIGN, IndexedTerms, Tally, index_entry, tag_keys
 from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
@@ -143,8 +143,8 @@ class PostgresVectors(VectorTables):
 
     def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
         sql = self._db.statement("write_vector", **to.parts)
-        for number, vector, code in passages:
-            self._db.execute(sql, {"number": number, "vector": vector, "code": bits(code)})
+        rows = [{"number": number, "vector": vector, "code": bits(code)} for number, vector, code in passages]
+        self._db.executemany(sql, rows)
 
     def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
         rows = [{"number": number} for (number,) in passages]
@@ -384,8 +384,15 @@ class PostgresConnection:
         return Rows(cursor)
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Mapping[str, Any]]) -> None:
-        if rows := [self._values(row) for row in sequenceofbindings]:
-            psycopg.Cursor(self.raw).executemany(statements, rows)
+        """Run a statement for each of many values. Many rows are inserted by few statements."""
+        rows = [self._values(row) for row in sequenceofbindings]
+        insert = insert_of(statements, DIALECT) if len(rows) > 1 else None
+        if insert is None:
+            if rows:
+                psycopg.Cursor(self.raw).executemany(statements, rows)
+            return
+        for some in in_slices(rows):
+            self.execute(insert.of(len(some)), insert.values(some))
 
     def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: _numbers(value) if type(value) is list else value for name, value in given.items()}

@@ -67,7 +67,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sees_all: bool
     """Whether the login sees the rows of all tenants."""
     tenants: int | None = None
-    """The number of tenants; None if the login sees only the tenant that it is bound to, or a node does not answer."""
+    """The number of tenants; None if the login does not see all, or a node does not answer."""
     citus: str | None
     distributed: bool
     """Whether the tables are distributed by Citus."""
@@ -487,7 +487,8 @@ def distribute(address: Address, *, dry_run: bool = False) -> list[str]:
                 )
             if tuple(int(part) for part in found.citus.split("-")[0].split(".")[:2]) < OLDEST_CITUS:
                 raise StoreError(
-                    f"{address.shown} has Citus {found.citus}; {'.'.join(map(str, OLDEST_CITUS))} or newer is needed"
+                    f"{address.shown} has Citus {found.citus}; {'.'.join(map(str, OLDEST_CITUS))} or newer is "
+                    "needed"
                 )
             refuse_newer(found)
             if found.version < SCHEMA_VERSION:
@@ -559,20 +560,32 @@ WHERE a.roleid = {role}::regrole AND m.rolcanlogin ORDER BY 1
 """
 
 
+# Not passed on by Citus, because each node does it.
+_GRANT_HERE = f"""DO $$ BEGIN
+    IF NOT pg_has_role({{login}}, '{ROLE}', 'MEMBER') THEN
+        PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
+        GRANT {{role}} TO {{member}};
+    END IF;
+END $$"""
+
+
 def _share_members(raw: "psycopg.Connection[Any]") -> list[str]:
     """Grant the role on every node to the logins that have it here, and return what failed.
 
     Citus passes a grant on only if it also made the login, and not to nodes that were added later. Not part of a
     transaction: each node runs the command by itself.
     """
-    members = [row[0] for row in raw.execute(sql.SQL(_MEMBERS).format(role=sql.Literal(ROLE))).fetchall()]
+    members = raw.execute(sql.SQL(_MEMBERS).format(role=sql.Literal(ROLE))).fetchall()
     done = []
-    for login in members:
-        grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(ROLE), sql.Identifier(login)).as_string(raw)
+    for (login,) in members:
+        command = sql.SQL(_GRANT_HERE).format(
+            login=sql.Literal(login), member=sql.Identifier(login), role=sql.Identifier(ROLE)
+        )
         failed = raw.execute(
-            "SELECT nodename || ':' || nodeport, result FROM run_command_on_workers(%s) WHERE NOT success", (grant,)
+            "SELECT nodename || ':' || nodeport, result FROM run_command_on_workers(%s) WHERE NOT success",
+            (command.as_string(raw),),
         ).fetchall()
-        done += [f"on the node {node}, {grant} failed: {why}; mend that, then try again" for node, why in failed]
+        done += [f"the node {node} does not let {login} in: {why}; mend that and try again" for node, why in failed]
     return done
 
 

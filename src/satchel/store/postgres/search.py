@@ -243,13 +243,14 @@ def _search(
             f"(SELECT {each.rarity!r} * f * {K1 + 1} / (f + {K1} * ({1 - B} + {B} * m.length / {average!r})) "
             f"FROM (SELECT {frequency} AS f) one)"
         )
-    query = placed("query", " | ".join(f"({query_text(org, each.words)})" for each in needed))
+    query = " | ".join(f"({query_text(org, each.words)})" for each in needed)
     lookup = db.statement("matching")
     if db.distributed:
         # Citus sends only a call that stands alone to the node of its tenant.
-        numbers = placed("numbers", db.execute(lookup, {"query": values.pop("query")}).get or [])
-        matching = f"m.seq = ANY ({numbers}::bigint[])"
+        values["numbers"] = db.execute(lookup, {"query": query}).get or []
+        matching = f"m.seq = ANY ({db.dialect.value('numbers')}::bigint[])"
     else:
+        values["query"] = query
         matching = f"m.seq = ANY (({lookup}))"
     sql = db.statement("search", score=" + ".join(scores), matching=matching, where=condition)
     rows = db.execute(sql, values | {"limit": limit})

@@ -2,15 +2,14 @@
 
 import contextlib
 import errno
-import operator
 import os
 import random
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
@@ -24,8 +23,7 @@ from satchel.errors import (
     StoreVersionError,
 )
 from satchel.model.memory import Memory
-from satchel.model.patterns import lazy_pattern
-from satchel.store.database import Dialect, Statements, in_slices
+from satchel.store.database import Dialect, Statements, in_slices, insert_of
 from satchel.store.partial_file import partial_file
 from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
 from satchel.store.sqlite.header import APPLICATION_ID, MAGIC, first_bytes, parse_header
@@ -116,11 +114,11 @@ class SqliteConnection(apsw.Connection):
         if len(rows) == 1:
             self.execute(statements, rows[0])
             return None
-        insert = _insert(statements) if rows else None
+        insert = insert_of(statements, DIALECT) if rows else None
         if insert is None:
             return super().executemany(statements, rows, **options) if rows else None
         for some in in_slices(rows):
-            self.execute(insert.of(len(some)), [value for row in some for value in insert.values(row)])
+            self.execute(insert.of(len(some)), insert.values(some))
         return None
 
     def together(self) -> contextlib.AbstractContextManager[None]:
@@ -146,38 +144,6 @@ class SqliteConnection(apsw.Connection):
     def scrub(self) -> None:
         """Empty the write-ahead log after the commit: it would keep purged data. See `SqliteStore.writing`."""
         self.scrubbing = True
-
-
-_ONE_ROW = lazy_pattern(r"(INSERT (?:OR IGNORE )?INTO [^:?]+ VALUES )(\(.*\))")
-_NAMED = lazy_pattern(r":([a-z_]+)")
-
-
-class _Insert(NamedTuple):
-    """A statement that inserts one row of named values."""
-
-    head: str
-    row: str
-    values: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-
-    def of(self, rows: int) -> str:
-        return self.head + ", ".join([self.row] * rows)
-
-
-@lru_cache(maxsize=256)
-def _insert(statement: str) -> _Insert | None:
-    """Parse a statement that inserts one row; None for any other statement."""
-    found = _ONE_ROW.fullmatch(statement)
-    names = _NAMED.findall(found[2]) if found else []
-    if found is None or not names:
-        return None
-    return _Insert(found[1], _NAMED.sub("?", found[2]), _getter(names))
-
-
-def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that returns the values with these names."""
-    if len(names) > 1:
-        return operator.itemgetter(*names)
-    return lambda row: (row[names[0]],)
 
 
 def create_file(path: Path) -> None:

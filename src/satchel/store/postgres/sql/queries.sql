@@ -227,8 +227,10 @@ SELECT {near}, {far}, kind, strength FROM relation WHERE org = :org AND {near} =
 SELECT m.id, m.seq FROM memory m WHERE m.org = :org AND m.id = ANY (:ids::text[]) AND {where}
 
 -- Word counts, which triggers keep in SQLite.
+-- The org comes from a table, so that Citus sends the statement to its node and does not collect the rows itself.
 -- name: count_terms
-INSERT INTO word (org, term, docs) SELECT :org, t.term, t.docs FROM unnest(:terms::text[], :counts::bigint[]) t(term, docs)
+INSERT INTO word (org, term, docs) SELECT o.org, t.term, t.docs
+FROM tenant o CROSS JOIN unnest(:terms::text[], :counts::bigint[]) t(term, docs) WHERE o.org = :org
 ON CONFLICT (org, term) DO UPDATE SET docs = word.docs + excluded.docs
 
 -- name: drop_terms
