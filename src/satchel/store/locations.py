@@ -87,12 +87,16 @@ def secrets_in(location: str) -> tuple[str, ...]:
     return _parsed(location).secrets if is_address(location) else ()
 
 
-def open_store(location: str, *, create: bool = True) -> "Store":
-    """Open the store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
+def open_store(location: str, *, create: bool = True, unbound: bool = False) -> "Store":
+    """Open the store at a location: a file, ":memory:", or the URL of a PostgreSQL database.
+
+    With `unbound`, a server may be entered by a login that sees all orgs, for reading them: statements still name
+    their org, but row-level security does not check it.
+    """
     if is_address(location):
         with _needing_psycopg():
             from satchel.store.postgres.store import PostgresStore
-        return PostgresStore(location, create=create)
+        return PostgresStore(location, create=create, unbound=unbound)
     from satchel.store.sqlite.store import SqliteStore
 
     return SqliteStore(location, create=create)

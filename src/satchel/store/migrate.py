@@ -278,7 +278,8 @@ def migrate(
     not changed.
     """
     with contextlib.ExitStack() as opened:
-        here = opened.enter_context(_opened(as_path(source), create=False))
+        # On a cluster only the owner sees all orgs, and cannot act as the role that is bound.
+        here = opened.enter_context(_opened(as_path(source), create=False, unbound=True))
         names = _chosen(here, orgs)
         there = opened.enter_context(_opened(as_path(target), create=not verify_only))
         _refuse_the_same_place(here, there)
@@ -288,10 +289,10 @@ def migrate(
 
 
 @contextlib.contextmanager
-def _opened(location: str, *, create: bool) -> Iterator[Store]:
+def _opened(location: str, *, create: bool, unbound: bool = False) -> Iterator[Store]:
     if location == ":memory:":
         raise InputError("a store in memory is its process's own; name files or servers to migrate")
-    with contextlib.closing(open_store(location, create=create)) as store:
+    with contextlib.closing(open_store(location, create=create, unbound=unbound)) as store:
         yield store
 
 

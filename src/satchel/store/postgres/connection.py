@@ -531,6 +531,11 @@ def reading_errors(shown: str) -> Iterator[None]:
             "sessions and sources"
         ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        if (node := _node(error)) is not None:
+            raise StoreUnreachableError(
+                f"{shown}: the node {node[0]} of the cluster does not answer: {node[1]}; tenants on other nodes "
+                "are not affected"
+            ) from error
         refusal = _reason(error).partition("FATAL: ")[2]
         if any(sign in refusal for sign in ("authentication", "does not exist", "no pg_hba.conf entry")):
             raise StoreError(
@@ -539,6 +544,20 @@ def reading_errors(shown: str) -> Iterator[None]:
         raise StoreUnreachableError(f"{shown} does not answer: {_reason(error)}") from error
     except psycopg.Error as error:
         raise StoreError(f"{shown}: {_reason(error)}") from error
+
+
+# Citus names the node in its message, or in the context of an error that the node itself reported.
+_NODE = lazy_pattern(r"remote node (?:[^@ ]*@)?(\S+:\d+) failed(?: with the following error)?:? ?(.*)", re.DOTALL)
+_ON_NODE = lazy_pattern(r"while executing command on (\S+:\d+)")
+
+
+def _node(error: psycopg.Error) -> tuple[str, str] | None:
+    """Return which node of a cluster an error is about, and what was wrong; None if it is about no single node."""
+    if found := _NODE.search(error.diag.message_primary or ""):
+        return found[1], found[2].partition("\n")[0].strip() or "the connection was lost"
+    if found := _ON_NODE.search(error.diag.context or ""):
+        return found[1], _reason(error)
+    return None
 
 
 def _reason(error: psycopg.Error) -> str:

@@ -241,18 +241,21 @@ def _files() -> list[Path]:
 SCHEMA_VERSION = len(_files())
 
 
-def first_connection(address: Address, *, create: bool) -> PostgresConnection:
-    """Open a connection to a database, after migrating it if that is necessary and allowed."""
+def first_connection(address: Address, *, create: bool, unbound: bool = False) -> PostgresConnection:
+    """Open a connection to a database, after migrating it if that is necessary and allowed.
+
+    A login that row-level security does not bind is refused, unless `unbound` is set.
+    """
     with contextlib.ExitStack() as unless_all_is_well:
         with reading_errors(address.shown):
             raw = open_raw(address)
             unless_all_is_well.callback(raw.close)
-            access = _access_of(raw, address, create=create)
+            access = _access_of(raw, address, create=create, unbound=unbound)
         unless_all_is_well.pop_all()
         return PostgresConnection(raw, access)
 
 
-def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool) -> Access:
+def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool, unbound: bool) -> Access:
     found = look(raw, address)
     refuse_newer(found)
     if found.version < SCHEMA_VERSION:
@@ -261,7 +264,7 @@ def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool
         prepare(address)
         found = look(raw, address)
     refuse_without_vector(found)
-    if not found.bound:
+    if not found.bound and not unbound:
         raise StoreError(
             f"{address.shown}: row-level security does not bind the login {found.login}, so tenants would not be "
             "kept apart; run `satchel db init` with the owner of the tables, or use a login that is a member of "
@@ -319,9 +322,14 @@ def prepare(address: Address, *, grant: Sequence[str] = (), dry_run: bool = Fals
             try:
                 done = _prepared(raw, address, found, grant)
             except errors.InsufficientPrivilege as error:
+                why = error.diag.message_primary or ""
+                who = "the owner of the database"
+                if found.citus and "alter role" in why:
+                    # For each further database, Citus sets all attributes of the role on its nodes anew.
+                    who = f"a superuser, whom Citus needs for the role {ROLE} in a further database of a cluster"
                 raise StoreError(
-                    f"{address.shown}: the login {found.login} may not do this ({error.diag.message_primary}); run "
-                    "`satchel db init` with the owner of the database"
+                    f"{address.shown}: the login {found.login} may not do this ({why}); run `satchel db init` with "
+                    f"{who}"
                 ) from None
         return done + (_share_members(raw) if found.distributed and not dry_run else [])
 

@@ -251,7 +251,7 @@ def _search(
         matching = f"m.seq = ANY ({db.dialect.value('numbers')}::bigint[])"
     else:
         values["query"] = query
-        matching = f"m.seq = ANY (({lookup}))"
+        matching = f"m.seq = ANY (({lookup})::bigint[])"
     sql = db.statement("search", score=" + ".join(scores), matching=matching, where=condition)
     rows = db.execute(sql, values | {"limit": limit})
     return [Match(key, score) for key, score in rows if score > 0]

@@ -259,9 +259,9 @@ class PostgresStore(PostgresSearch, Store):
 
     dialect = PostgresConnection.dialect
 
-    def __init__(self, location: str, *, create: bool = True) -> None:
+    def __init__(self, location: str, *, create: bool = True, unbound: bool = False) -> None:
         address = parse_address(location)
-        connections = Connections(address, first_connection(address, create=create))
+        connections = Connections(address, first_connection(address, create=create, unbound=unbound))
         self._join(address, connections, _Tenants(), Scope().org)
 
     def _join(self, address: Address, connections: Connections, tenants: "_Tenants", org: str) -> None:
