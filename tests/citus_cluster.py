@@ -6,22 +6,29 @@ knows it. Citus and pgvector must be installed on every node.
 """
 
 import contextlib
+import itertools
 import os
 import secrets
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from satchel.store.locations import distribute_server, prepare_server
+from satchel.store.locations import distribute_server, is_address, open_store, prepare_server
 
-__all__ = ["ADDRESS", "LOGIN", "Cluster", "cluster", "run"]
+__all__ = ["ADDRESS", "LOGIN", "Cluster", "all_orgs", "cluster", "owner_of", "run"]
 
 ADDRESS = os.environ.get("SATCHEL_TEST_CITUS", "")
 LOGIN = "satchel_test_app"
 PASSWORD = "only for tests"
+PATIENCE = 60.0
 
 
 class Cluster:
@@ -72,10 +79,44 @@ class Cluster:
 
     def node_of(self, org: str) -> tuple[str, int]:
         """Return the node that has the rows of an org."""
-        found = "SELECT get_shard_id_for_distribution_column('satchel.memory', %s)"
+        found = "SELECT get_shard_id_for_distribution_column('satchel.memory', %s::text)"
         placed = f"SELECT nodename, nodeport FROM citus_shards WHERE shardid = ({found})"
         ((host, port),) = run(self.admin(), placed, org)
         return str(host), int(port)
+
+    def org_on(self, node: tuple[str, int]) -> str:
+        """Return the name of an org whose rows are on a node."""
+        return next(org for number in itertools.count() if self.node_of(org := f"org-{number}") == node)
+
+    def move(self, org: str, to: tuple[str, int]) -> None:
+        """Move an org, with those that share its shard, to another node while it is in use."""
+        shard = "SELECT get_shard_id_for_distribution_column('satchel.memory', %s::text)"
+        moving = f"SELECT citus_move_shard_placement(({shard}), %s::text, %s::integer, %s::text, %s::integer)"
+        run(self.admin(), moving, org, *self.node_of(org), *to)
+
+    @contextlib.contextmanager
+    def killed(self, node: tuple[str, int]) -> Iterator[None]:
+        """Kill all processes of a node that runs on this machine, and start it again at the end."""
+        started, folder, programs = (
+            str(row[0])
+            for row in run(
+                self.admin(node),
+                "SELECT pg_read_file('postmaster.pid') UNION ALL SELECT current_setting('data_directory') "
+                "UNION ALL SELECT setting FROM pg_config WHERE name = 'BINDIR'",
+            )
+        )
+        postmaster = int(started.split("\n")[0])
+        if not Path(folder).exists() or not Path(f"/proc/{postmaster}").exists():
+            pytest.skip("the nodes of the cluster are not on this machine")
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        victims = [postmaster, *map(int, children)]
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            yield
+        finally:
+            _start(programs, Path(folder))
 
     def drop(self) -> None:
         run(self.admin(), "DROP SCHEMA satchel CASCADE")
@@ -99,6 +140,41 @@ def cluster() -> Iterator[Cluster]:
         yield made
     finally:
         made.drop()
+
+
+def _start(programs: str, folder: Path) -> None:
+    """Start a node that was killed, as soon as no process of it is left."""
+    owner = folder.stat()
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        done = subprocess.run(
+            [f"{programs}/pg_ctl", "restart", "-D", str(folder), "-w", "-l", f"{folder}/restarted.log"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            user=owner.st_uid,
+            group=owner.st_gid,
+            extra_groups=[],
+        )
+        if done.returncode == 0:
+            return
+        if time.monotonic() > give_up:
+            raise RuntimeError(f"a node did not start again: see restarted.log in {folder}")
+        time.sleep(0.1)
+
+
+def owner_of(location: str) -> str:
+    """Return a location for a login that sees all orgs: on the cluster that of the superuser, elsewhere the same."""
+    if not ADDRESS or not is_address(location) or conninfo_to_dict(location).get("user") != LOGIN:
+        return location
+    told = conninfo_to_dict(ADDRESS)
+    return _url(location, user=told.get("user", "postgres"), password=told.get("password"))
+
+
+def all_orgs(location: str) -> list[str]:
+    with contextlib.closing(open_store(owner_of(location), unbound=True)) as store:
+        return store.orgs()
 
 
 def _place(url: str) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import satchel
+from citus_cluster import owner_of
 from in_step import differences
 from satchel import Draft, InputError, Memory, Satchel
 from satchel.store.migrate import migrate
@@ -290,7 +291,7 @@ def test_confirmations_travel_with_an_export_and_between_stores(bag: Satchel, lo
         copy.import_(exported.splitlines(keepends=True))
         assert everything(copy) == exported
         assert (copy.add(TEXT).id, copy.get(memory.id).confirmations) == (memory.id, 2)
-    done = migrate(str(location), tmp_path / "moved.db")
+    done = migrate(owner_of(str(location)), tmp_path / "moved.db")
     assert done.same
     with satchel.open(tmp_path / "moved.db") as moved:
         assert everything(moved) == exported

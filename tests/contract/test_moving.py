@@ -14,7 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 import satchel
 from call_by_call import CallByCall
-from pg_server import Server
+from citus_cluster import all_orgs, owner_of
+from pg_server import Database, Server
 from satchel import EmbedderError, InputError, Satchel, SatchelError
 from satchel.model.filters import Filter
 from satchel.recall import ranking
@@ -127,7 +128,7 @@ def test_all_that_an_org_has_goes_to_a_server_and_back_and_is_found_alike(
 ):
     back = tmp_path / "back.db"
     there = migrate(filled(path, 130), url)
-    again = migrate(url, back)
+    again = migrate(owner_of(url), back)
     assert there.same
     assert again.same
     assert counts(there) == counts(again) == (132, 0, 0, 0, 0)
@@ -268,11 +269,11 @@ def test_each_org_goes_by_itself_and_others_in_the_target_stay(path: Path, url: 
     chosen = migrate(path, url, orgs=["birch", "acme", "birch"], progress=lambda *step: steps.append(step))
     assert chosen.orgs == ("birch", "acme")
     assert steps == [(number, steps[-1][0]) for number in range(1, len(steps) + 1)]
+    assert all_orgs(url) == ["acme", "birch", "dogwood"]
     with satchel.open(url) as bag:
-        assert bag._store.orgs() == ["acme", "birch", "dogwood"]
         assert [memory.text for memory in bag.scoped(org="dogwood").recent()] == ["was here"]
     assert migrate(path, url).added == 1
-    assert migrate(url, tmp_path / "all.db").orgs == ("acme", "birch", "cedar", "dogwood")
+    assert migrate(owner_of(url), tmp_path / "all.db").orgs == ("acme", "birch", "cedar", "dogwood")
     with pytest.raises(InputError, match="no org 'oak'"):
         migrate(path, tmp_path / "none.db", orgs=["oak"])
     assert not (tmp_path / "none.db").exists()
@@ -296,7 +297,7 @@ def test_vectors_of_another_embedder_are_refused_before_anything_is_written(vari
     with satchel.open(path) as bag:
         bag.scoped(org="acme").add("in another org of a file, whose vectors are all by one embedder")
     with pytest.raises(InputError, match="org 'default'"):
-        migrate(url, path)
+        migrate(owner_of(url), path)
 
 
 @pytest.mark.parametrize(
@@ -327,10 +328,10 @@ def test_a_place_that_cannot_be_used_is_named_and_nothing_is_changed(
         migrate(path, tmp_path / "new.db", verify_only=True)
 
 
-def test_a_login_that_sees_one_org_at_a_time_names_it(path: Path, pg: Server, url: str, tmp_path: Path):
-    with satchel.open(url) as bag:
+def test_a_login_that_sees_one_org_at_a_time_names_it(path: Path, pg: Server, worker_database: Database):
+    with satchel.open(worker_database.url) as bag:
         bag.scoped(org="acme").add("theirs")
-    database = str(conninfo_to_dict(url)["dbname"])
+    database = str(conninfo_to_dict(worker_database.url)["dbname"])
     login = sql.Identifier(f"login_{database}")
     pg.run(sql.SQL("CREATE ROLE {} LOGIN IN ROLE satchel_app").format(login))
     try:
@@ -341,3 +342,4 @@ def test_a_login_that_sees_one_org_at_a_time_names_it(path: Path, pg: Server, ur
         assert migrate(bound, path, orgs=["acme"]).same
     finally:
         pg.run(sql.SQL("DROP ROLE {}").format(login))
+        worker_database.empty()
