@@ -165,7 +165,7 @@ def _start(programs: str, folder: Path) -> None:
 
 
 def owner_of(location: str) -> str:
-    """Return a location for a login that sees all orgs: on the cluster that of the superuser, elsewhere the same."""
+    """Return a location for a login that sees all orgs: on the cluster the superuser's, elsewhere the same."""
     if not ADDRESS or not is_address(location) or conninfo_to_dict(location).get("user") != LOGIN:
         return location
     told = conninfo_to_dict(ADDRESS)

@@ -37,7 +37,9 @@ def everything(bag: Satchel, org: str) -> list[object]:
 
 def left(location: Path | str, org: str) -> dict[str, int]:
     """The rows of an org in each table that has some, by what the catalogue says."""
-    return dict(_left_on_server(owner_of(location), org) if isinstance(location, str) else _left_in_file(location, org))
+    return dict(
+        _left_on_server(owner_of(location), org) if isinstance(location, str) else _left_in_file(location, org)
+    )
 
 
 def _left_on_server(location: str, org: str) -> Iterator[tuple[str, int]]:

@@ -160,6 +160,11 @@ def test_memories_from_before_confirmations_are_confirmed_by_their_text(pg_url: 
         raw.execute("DROP TABLE satchel.change")
         raw.execute("ALTER TABLE satchel.tenant DROP COLUMN changes")
         raw.execute("DROP INDEX satchel.memory_revised, satchel.relation_time, satchel.history_unrelated")
+        raw.execute("DROP FUNCTION satchel.matching(text, tsquery)")
+        raw.execute(
+            "CREATE FUNCTION satchel.matching(query tsquery) RETURNS SETOF bigint LANGUAGE sql "
+            "AS 'SELECT 1::bigint'"
+        )
         raw.execute("DELETE FROM satchel.migration WHERE number >= 2")
     with satchel.open(pg_url, embedder="none") as bag:
         view = bag.scoped(org="acme", project="p", session="s")

@@ -35,8 +35,8 @@ FROM unnest(%(numbers)s::bigint[], %(words)s::text[], %(lengths)s::bigint[]) e(s
     JOIN memory m ON m.org = %(org)s AND m.seq = e.seq
 """
 _TERMS = f"""
-SELECT substr(w.lexeme, {SIGN} + 1) COLLATE "C" AS term, count(*) AS docs FROM memory m, unnest(m.words) w
-WHERE m.org = %(org)s GROUP BY 1
+SELECT m.org, substr(w.lexeme, {SIGN} + 1) COLLATE "C" AS term, count(*) AS docs FROM memory m, unnest(m.words) w
+WHERE m.org = %(org)s GROUP BY 1, 2
 """
 _MISCOUNTED = f"""
 SELECT count(*) FROM ({_TERMS}) held
@@ -146,7 +146,8 @@ def _mend_terms(db: PostgresConnection) -> None:
             {"words": entry.vector, "length": entry.length, "tags": tag_keys(memory), "seq": seq},
         )
     db.execute("DELETE FROM word WHERE org = %(org)s")
-    db.execute(f"INSERT INTO word (org, term, docs) SELECT %(org)s, t.term, t.docs FROM ({_TERMS}) t")
+    # With the org of the rows, so that Citus inserts where it reads.
+    db.execute(f"INSERT INTO word (org, term, docs) {_TERMS}")
     memories, words = db.execute(_TOTALS).fetchone()
     sql = "UPDATE tenant SET memories = %(memories)s, words = %(words)s WHERE org = %(org)s"
     db.execute(sql, {"memories": memories, "words": words})
