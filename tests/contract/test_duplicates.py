@@ -13,6 +13,7 @@ import satchel
 from citus_cluster import owner_of
 from in_step import differences
 from satchel import Draft, InputError, Memory, Satchel
+from satchel.store.index import Index
 from satchel.store.migrate import migrate
 
 TEXT = "We rotate the signing keys every ninety days."
@@ -42,6 +43,22 @@ def test_a_text_that_is_added_again_confirms_the_memory_and_tells_when_last_and_
         "confirmations": [0, 1],
         "confirmed_at": [None, "2026-01-09T00:00:00Z"],
     }
+
+
+def test_many_turns_are_inserted_together_because_none_of_them_is_looked_for(
+    bag: Satchel, monkeypatch: pytest.MonkeyPatch
+):
+    entered: list[int] = []
+    enter = Index.enter
+
+    def counted(self: Index, memories: Any) -> None:
+        entered.append(len(memories))
+        enter(self, memories)
+
+    monkeypatch.setattr(Index, "enter", counted)
+    bag.add_many([Draft(text=f"turn {number // 2}", tier="conversation", session="s") for number in range(50)])
+    assert entered == [50]
+    assert len(all_of(bag)) == 50
 
 
 def test_an_earlier_saying_that_is_added_later_moves_the_time_back(bag: Satchel):

@@ -401,11 +401,14 @@ class KnownTexts:
         elif keys:
             listed = {"org": candidates[0].memory.scope.org, "keys": json_array(keys)}
             rows = db.execute(db.statement("text_keys_held"), listed)
-        self._held: set[int | None] = {row[0] for row in rows}
+        self._held: set[int] = {row[0] for row in rows}
 
     def add(self, memory: Memory) -> None:
         """Add a memory that was just stored or changed."""
-        self._held.add(self._keys.get(memory.id) if memory.revision == 1 else text_key(memory))
+        key = self._keys.get(memory.id) if memory.revision == 1 else text_key(memory)
+        # A turn of a conversation has none.
+        if key is not None:
+            self._held.add(key)
 
     def __contains__(self, memory: Memory) -> bool:
         return self._keys.get(memory.id) in self._held
