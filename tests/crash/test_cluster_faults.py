@@ -3,6 +3,7 @@
 `SATCHEL_TEST_CITUS` names the cluster: see tests/citus_cluster.py. Its nodes must run on this machine.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -108,7 +109,8 @@ def test_a_killed_node_takes_only_its_own_tenants_with_it_and_loses_nothing(clus
         assert set(affected.written) <= held(there)
     host, port = cluster.workers[1]
     assert f"the node {host}:{port} of the cluster does not answer" in str(told.value)
-    assert "does not answer" in str(affected.troubles[0])
+    # The first may be a commit that the node did not confirm.
+    assert all(re.search("does not answer|is not known", str(trouble)) for trouble in affected.troubles)
     assert {node.address for node in status.nodes if not node.answers} == {f"{host}:{port}"}
     assert all(node.answers for node in server_status(cluster.url).nodes)
 

@@ -213,10 +213,17 @@ class Connections:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if not db.lost:
                 raise
-            raise StoreUnreachableError(
-                f"{self._address.shown}: the connection was lost while it committed; whether it was stored is not "
-                "known: look before you try again"
-            ) from error
+            raise self._unknown("the connection was lost while it committed") from error
+        except psycopg.InternalError as error:
+            # "could not commit transaction for shard … on at least one active node"
+            if not db.distributed:
+                raise
+            raise self._unknown("a node of the cluster did not confirm the commit") from error
+
+    def _unknown(self, what: str) -> StoreUnreachableError:
+        return StoreUnreachableError(
+            f"{self._address.shown}: {what}; whether it was stored is not known: look before you try again"
+        )
 
     def _begin(self, begin: Callable[[PostgresConnection], None], *, patience: float) -> PostgresConnection:
         """Begin a transaction on a connection. If an idle connection was lost, a new one is opened."""
