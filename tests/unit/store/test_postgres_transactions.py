@@ -3,11 +3,12 @@
 import contextlib
 import threading
 
+import psycopg
 import pytest
 
 import satchel
 from satchel import Draft, Satchel
-from satchel.errors import StoreBusyError, StoreError
+from satchel.errors import StoreBusyError, StoreError, StoreFullError
 from satchel.model.filters import Filter
 from satchel.store.postgres import store
 from satchel.store.postgres.connection import PostgresConnection
@@ -165,6 +166,24 @@ def test_a_writer_that_waits_too_long_says_so(bag: Satchel, monkeypatch):
         thread.join()
     assert ["others have been writing" in failure for failure in failures] == [True]
     assert [memory.text for memory in bag.recent()] == ["mine"]
+
+
+def test_a_server_whose_disk_is_full_says_so_and_has_stored_nothing(bag: Satchel, pg_rows_url: str):
+    kept = bag.add("acknowledged")
+    with psycopg.connect(pg_rows_url, autocommit=True) as owner:
+        owner.execute(
+            "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$"
+        )
+        owner.execute("CREATE TRIGGER full_disk BEFORE INSERT ON satchel.memory EXECUTE FUNCTION full_disk()")
+        try:
+            with pytest.raises(StoreFullError, match="could not extend file; nothing was written, free some disk"):
+                bag.add("one too many")
+            assert [memory.id for memory in bag.recent()] == [kept.id]
+        finally:
+            owner.execute("DROP FUNCTION public.full_disk CASCADE")
+    bag.add("there is room again")
+    assert len(bag.recent()) == 2
 
 
 def test_nothing_is_written_while_one_state_is_read(bag: Satchel):

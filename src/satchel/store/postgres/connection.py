@@ -523,8 +523,10 @@ def reading_errors(shown: str) -> Iterator[None]:
         raise StoreReadOnlyError(f"{shown} can only be read; name the server that takes writes") from error
     except errors.InsufficientPrivilege as error:
         raise StoreReadOnlyError(f"{shown}: {_reason(error)}; ask its owner to run `satchel db init`") from error
-    except errors.InsufficientResources as error:
-        raise StoreFullError(f"{shown}: {_reason(error)}; nothing was written") from error
+    except (errors.DiskFull, errors.InsufficientResources) as error:
+        node = _node(error)
+        where = shown if node is None else f"{shown}: the node {node[0]} of the cluster"
+        raise StoreFullError(f"{where}: {_reason(error)}; nothing was written, free some disk space") from error
     except errors.ProgramLimitExceeded as error:
         raise InputError(
             f"{_reason(error)}: a name is too long for PostgreSQL's indexes; use shorter names for orgs, projects, "

@@ -320,7 +320,7 @@ def prepare(address: Address, *, grant: Sequence[str] = (), dry_run: bool = Fals
             if found.distributed:
                 _change_nodes_in_turn(raw)
             try:
-                done = _prepared(raw, address, found, grant)
+                done = _prepared(raw, address, found, grant, dry_run=dry_run)
             except errors.InsufficientPrivilege as error:
                 why = error.diag.message_primary or ""
                 who = "the owner of the database"
@@ -334,14 +334,16 @@ def prepare(address: Address, *, grant: Sequence[str] = (), dry_run: bool = Fals
         return done + (_share_members(raw) if found.distributed and not dry_run else [])
 
 
-def _prepared(raw: "psycopg.Connection[Any]", address: Address, found: Status, grant: Sequence[str]) -> list[str]:
+def _prepared(
+    raw: "psycopg.Connection[Any]", address: Address, found: Status, grant: Sequence[str], *, dry_run: bool
+) -> list[str]:
     done = []
     if found.vector is None:
         _add_vector(raw, address)
         found = look(raw, address)
         done.append(f"added pgvector {found.vector}")
     refuse_without_vector(found)
-    done += _make_role(raw, address, found)
+    done += _make_role(raw, address, found, dry_run=dry_run)
     done += _migrate(raw, found)
     if not done:
         done += _unprotected(raw)
@@ -360,13 +362,15 @@ def _add_vector(raw: "psycopg.Connection[Any]", address: Address) -> None:
         raise StoreError(f"{address.shown} has no pgvector, and this login may not add it; {INSTALLING}") from None
 
 
-def _make_role(raw: "psycopg.Connection[Any]", address: Address, found: Status) -> list[str]:
+def _make_role(raw: "psycopg.Connection[Any]", address: Address, found: Status, *, dry_run: bool) -> list[str]:
     """Create the role to which row-level security applies, and grant it to this login."""
     done = []
     try:
         if not _is_there(raw, ROLE):
             _of_server(raw, sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(ROLE)))
             done.append(f"made the role {ROLE}")
+        elif found.citus and not dry_run:
+            done += _share_role(raw, address)
         if not _may_act(raw, found.login):
             _grant(raw, found.login)
     except errors.InsufficientPrivilege:
@@ -569,12 +573,41 @@ WHERE a.roleid = {role}::regrole AND m.rolcanlogin ORDER BY 1
 
 
 # Not passed on by Citus, because each node does it.
+_ROLE_HERE = f"""DO $$ BEGIN
+    IF to_regrole('{ROLE}') IS NULL THEN
+        PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
+        CREATE ROLE {ROLE} NOLOGIN;
+    END IF;
+END $$"""
 _GRANT_HERE = f"""DO $$ BEGIN
     IF NOT pg_has_role({{login}}, '{ROLE}', 'MEMBER') THEN
         PERFORM set_config('citus.enable_ddl_propagation', 'off', true);
         GRANT {{role}} TO {{member}};
     END IF;
 END $$"""
+
+
+def _share_role(raw: "psycopg.Connection[Any]", address: Address) -> list[str]:
+    """Create the role on the nodes that lack it: Citus does so only for roles that it made in this database."""
+    lacking = _on_workers(raw, f"SELECT to_regrole('{ROLE}') IS NULL")
+    failed = [(node, why) for node, done, why in _on_workers(raw, _ROLE_HERE) if not done]
+    if failed:
+        (node, why), *_ = failed
+        raise StoreError(
+            f"{address.shown}: the role {ROLE} cannot be made on the node {node} of the cluster ({why}); somebody "
+            f"who may runs `CREATE ROLE {ROLE} NOLOGIN` there, then try again"
+        )
+    return [f"made the role {ROLE} on the node {node}" for node, _, lacks in lacking if lacks == "t"]
+
+
+def _on_workers(raw: "psycopg.Connection[Any]", command: str) -> list[tuple[str, bool, str]]:
+    """Run a command on every worker, each in a transaction of its own.
+
+    Returns the name of each, whether it succeeded, and its result.
+    """
+    return raw.execute(
+        "SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers(%s)", (command,)
+    ).fetchall()
 
 
 def _share_members(raw: "psycopg.Connection[Any]") -> list[str]:
@@ -589,10 +622,7 @@ def _share_members(raw: "psycopg.Connection[Any]") -> list[str]:
         command = sql.SQL(_GRANT_HERE).format(
             login=sql.Literal(login), member=sql.Identifier(login), role=sql.Identifier(ROLE)
         )
-        failed = raw.execute(
-            "SELECT nodename || ':' || nodeport, result FROM run_command_on_workers(%s) WHERE NOT success",
-            (command.as_string(raw),),
-        ).fetchall()
+        failed = [(node, why) for node, granted, why in _on_workers(raw, command.as_string(raw)) if not granted]
         done += [f"the node {node} does not let {login} in: {why}; mend that and try again" for node, why in failed]
     return done
 
