@@ -210,6 +210,21 @@ def test_a_question_is_embedded_again_by_another_embedder(location: Path | str):
         assert embedder.texts == ["which apple"]
 
 
+def test_a_search_follows_when_another_process_changes_the_embedder(location: Path | str):
+    def meaning(bag: satchel.Satchel) -> float:
+        (hit, *_) = bag.search("a pear", explain=True, min_relevance=0)
+        assert hit.parts is not None
+        return hit.parts["meaning"]
+
+    with satchel.open(location, embedder=Letters()) as bag, satchel.open(location, embedder=Letters()) as other:
+        bag.add_many([Draft("pears and plums ripen late"), Draft("a boat"), Draft("the pear of the year")])
+        meaning(bag)
+        other.reembed("static")
+        assert meaning(bag) == meaning(other) > 1
+        other.reembed("none")
+        assert meaning(bag) == 0
+
+
 def test_after_a_failure_the_embedder_is_left_alone_for_a_while(location: Path | str, clock: Clock):
     moody = Moody()
     with open_with(location, moody, clock) as bag:

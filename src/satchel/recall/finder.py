@@ -11,9 +11,10 @@ from satchel.model.checks import MAX_LIMIT
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory, utc_now
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import SearchStore
+from satchel.store.contract import Embedding, SearchStore
 
 if TYPE_CHECKING:
+    from satchel.recall.question import Question
     from satchel.recall.ranking import Weak
 
 __all__ = ["MIN_RELEVANCE", "Recalled", "enough_for", "find", "find_for_context", "is_relevant"]
@@ -90,40 +91,43 @@ def find(
     # Imported here: numpy takes longer to load than most commands.
     from satchel.recall.question import read_question
     from satchel.recall.ranking import Ranked, rank
-    from satchel.recall.scoring import has_useful_vectors
 
     question = read_question(query, now=now or where.valid_at or utc_now())
     ranked = Ranked([])
     pinned: Sequence[Memory] = ()
     if question.terms or question.times:
-        vector = indexer.query_vector(query, org=where.scope.org) if question.terms else None
-        # Afterwards, because the store may have another embedder by now.
-        embedder = indexer.embedder.name if indexer.embedder else "none"
-        if vector is not None and has_useful_vectors(embedder, latin=question.latin):
-            question = msgspec.structs.replace(question, vector=vector)
         ranking = partial(
             rank,
             store,
-            question,
-            where,
+            where=where,
             limit=limit,
-            embedder=embedder,
             surroundings=surroundings,
             explain=explain,
             distinct=distinct,
             least=(min_relevance, FLOOR) if relevant_only else (0.0, 0.0),
         )
-        # The question is embedded before the read transaction starts, because a server may take a while.
-        with store.reading(where.scope.org):
-            kept = indexer.columns.select(store, where)
-            if with_pinned and (kept is None or kept.has_pinned):
-                pinned = _pinned(store, where)
-            ranked = ranking(kept=kept)
+        # The question is embedded before the read transaction starts, because a server may take a while. If the
+        # store has another embedder by now, it is embedded again.
+        for expected in (True, False):
+            embedded = _embedded(indexer, question, query, where.scope.org, expected=expected)
+            with store.reading(where.scope.org):
+                if expected and embedded.recorded not in (None, indexer.embedding(org=where.scope.org)):
+                    continue
+                kept = indexer.columns.select(store, where)
+                if with_pinned and (kept is None or kept.has_pinned):
+                    pinned = _pinned(store, where)
+                ranked = ranking(embedded.question, embedder=embedded.embedder, kept=kept)
+                break
         hits = ranked.hits
         if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_DUPLICATES:
             # Only so many candidates of a large scope are considered, and most of them may be duplicates.
             with store.reading(where.scope.org):
-                ranked = ranking(candidates=MOST_CANDIDATES, kept=indexer.columns.select(store, where))
+                ranked = ranking(
+                    embedded.question,
+                    embedder=embedded.embedder,
+                    candidates=MOST_CANDIDATES,
+                    kept=indexer.columns.select(store, where),
+                )
     elif with_pinned:
         pinned = _pinned(store, where)
     if filtered and not any(hit.relevance >= min_relevance for hit in ranked.hits):
@@ -132,6 +136,29 @@ def find(
         )
         return Recalled(newest, matched=False, sought=question.sought, pinned=pinned)
     return Recalled(ranked.hits, sought=question.sought, pinned=pinned, weak=ranked.weak)
+
+
+class _Embedded(NamedTuple):
+    """A question with its vector, if it has a useful one."""
+
+    question: "Question"
+    embedder: str
+    recorded: Embedding | None
+    """The embedding that the store was taken to have."""
+
+
+def _embedded(indexer: Indexer, question: "Question", query: str, org: str, *, expected: bool) -> _Embedded:
+    from satchel.recall.scoring import has_useful_vectors
+
+    recorded, vector = None, None
+    if question.terms:
+        recorded = indexer.embedding(org=org, expected=expected)
+        vector = indexer.query_vector(query, org=org, recorded=recorded)
+    # Afterwards, because this may have changed it.
+    embedder = indexer.embedder.name if indexer.embedder else "none"
+    if vector is not None and has_useful_vectors(embedder, latin=question.latin):
+        question = msgspec.structs.replace(question, vector=vector)
+    return _Embedded(question, embedder, recorded)
 
 
 def _pinned(store: SearchStore, where: Filter) -> list[Memory]:

@@ -151,6 +151,8 @@ PAST_CACHED = 4_000
 # with the question that it has just searched for.
 QUESTIONS_KEPT = 64
 LONGEST_KEPT = 2_000
+# Of how many orgs the embedding is remembered.
+ORGS_EXPECTED = 10_000
 
 
 MEGABYTE = 10**6
@@ -202,6 +204,7 @@ class Indexer:
         self._resumed = False
         self._tried: list[int] = []
         self._past: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        self._expected: dict[str, Embedding] = {}
         self._questions: OrderedDict[tuple[str, str, str], NDArray[np.float32]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._columns: list[ColumnCache] = []
@@ -283,9 +286,31 @@ class Indexer:
         self.trouble = None
         return embedded
 
-    def query_vector(self, query: str, *, org: str = DEFAULT_ORG) -> "NDArray[np.float32] | None":
-        """Return the vector of a question; None if there is no embedder or it fails."""
+    def embedding(self, *, org: str, expected: bool = False) -> Embedding | None:
+        """Return the embedding that the store of an org records; None if it has no vectors yet.
+
+        With `expected`, it may be the one that was recorded before, if this indexer has its embedder. The caller
+        makes sure when it reads the store.
+        """
+        if expected and self.embedder is not None:
+            known = self._expected.get(org)
+            if known is not None and known.name == self.embedder.name:
+                return known
         recorded = self._recorded()
+        if recorded is not None:
+            if len(self._expected) >= ORGS_EXPECTED:
+                self._expected.clear()
+            self._expected[org] = recorded
+        return recorded
+
+    def query_vector(
+        self, query: str, *, org: str = DEFAULT_ORG, recorded: Embedding | None = None
+    ) -> "NDArray[np.float32] | None":
+        """Return the vector of a question; None if there is no embedder or it fails.
+
+        `recorded` is the embedding of the store, if it is known.
+        """
+        recorded = recorded or self._recorded()
         embedder = self._ready(recorded)
         if embedder is None or recorded is None or recorded.name != embedder.name or not recorded.dimensions:
             return None

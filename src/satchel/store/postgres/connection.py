@@ -131,6 +131,16 @@ def bits(code: bytes) -> str:
 class PostgresVectors(VectorTables):
     """Vectors in one table. Foreign keys delete them with their passages."""
 
+    _db: "PostgresConnection"
+
+    def generation(self, state: str = "current") -> Generation | None:
+        known: dict[str, Generation | None] | None = self._db.generations
+        if known is None:
+            return super().generation(state)
+        if state not in known:
+            known[state] = super().generation(state)
+        return known[state]
+
     def create(self, embedding: Embedding, *, state: str) -> Generation:
         number = self._db.execute(self._db.statement("next_generation")).get
         values = {"generation": number, **embedding._asdict(), "state": state}
@@ -274,6 +284,8 @@ class PostgresConnection:
         self._entries: dict[str, IndexedTerms] = {}
         self._tallies: dict[str, Tally] = {}
         self._changed: dict[str, set[int | str]] = {}
+        self.generations: dict[str, Generation | None] | None = None
+        """The generations that were read in a snapshot, in which they cannot change; None in other transactions."""
 
     @cached_property
     def vectors(self) -> PostgresVectors:
@@ -327,6 +339,7 @@ class PostgresConnection:
             self.raw.execute(sql.SQL("; ").join(words))
         self.org = org
         self._forget()
+        self.generations = {} if snapshot else None
 
     def _forget(self) -> None:
         """Reset the state of the last transaction."""
