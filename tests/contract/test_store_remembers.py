@@ -7,9 +7,23 @@ import msgspec
 import pytest
 
 import satchel
+from in_step import differences
 from satchel import Draft, Forgotten, Satchel
 
 LONG_AGO = datetime(2020, 5, 17, 12, 30, 15, 123456, tzinfo=UTC)
+
+
+def test_many_memories_that_are_added_together_keep_any_text(bag: Satchel):
+    texts = ["a\0b", "a\ufdd0b", "a\ufdd00b", r"a\u0000b", r"\\x00", 'say "no"', "é 📏", "{1,2}", "NULL"]
+    drafts = [Draft(text, title=text, tags=[text], ref=text, metadata={text: text}) for text in texts]
+    added = bag.add_many(drafts)
+    assert [memory.text for memory in added] == texts
+    held = {memory.text: memory for memory in bag.recent(limit=20)}
+    assert held.keys() == {*texts}
+    for text, memory in held.items():
+        assert (memory.title, memory.tags, memory.ref, memory.metadata) == (text, (text,), text, {text: text})
+        assert bag.recent(tags=[text]) == [memory]
+    assert differences(bag) == []
 
 
 def test_a_memory_comes_back_as_it_was_put_in(bag: Satchel):

@@ -35,7 +35,7 @@ SHARED = Path(__file__).with_name("statements.sql")
 
 _NAME = lazy_pattern(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = lazy_pattern(r"^--.*\n?", re.MULTILINE)
-_ONE_ROW = lazy_pattern(r"(INSERT (?:OR IGNORE )?INTO [^:?%]+ VALUES )(\(.*\))((?: ON CONFLICT DO NOTHING)?)")
+_ONE_ROW = lazy_pattern(r"(INSERT (?:OR IGNORE )?INTO [^:?%]+\sVALUES )(\(.*\))((?: ON CONFLICT DO NOTHING)?)")
 
 
 # Matches a quoted text, a cast, or a parameter.
@@ -127,6 +127,9 @@ class Database(Protocol):
         """Run a statement. Values are a mapping for named parameters, or a sequence for numbered ones."""
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> Any: ...
+
+    def insert_memories(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert new memories, each with its number and its `columns`."""
 
     def changes(self) -> int:
         """Return how many rows the last statement changed."""

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -25,7 +24,7 @@ from satchel.model.memory import (
     values_changed,
 )
 from satchel.store.contract import Candidate, Changed, Embedded, Record, Stats
-from satchel.store.database import ROWS_AT_ONCE, Database, Dialect, in_slices
+from satchel.store.database import Database, Dialect
 from satchel.store.index import Index
 from satchel.store.rows import (
     filter_sql,
@@ -326,24 +325,13 @@ class Batch:
         first = int(self._db.execute(self._db.statement("newest_seq")).get) + 1
         numbered = list(enumerate(self._memories, start=first))
         with self._db.together():
-            for rows in in_slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
-                sql = self._db.statement(
-                    "insert_memories", values=_places(self._db.dialect, len(rows[0]), len(rows))
-                )
-                self._db.execute(sql, [value for row in rows for value in row])
+            self._db.insert_memories([(seq, *self._db.row(memory)) for seq, memory in numbered])
             self._db.words_come(self._memories)
             self.index.enter(numbered)
             self._db.executemany(self._db.statement("insert_history"), self._history)
             self._db.executemany(self._db.statement("set_usage"), self._uses)
         self._memories, self._history, self._uses = [], [], []
         self._names.clear()
-
-
-@lru_cache(maxsize=2 * len(ROWS_AT_ONCE))
-def _places(dialect: Dialect, width: int, rows: int) -> str:
-    """Return numbered placeholders for many rows. Named ones would take longer than the insert itself."""
-    numbers = [dialect.numbered.format(number=number) for number in range(1, width * rows + 1)]
-    return ", ".join(f"({', '.join(numbers[start : start + width])})" for start in range(0, len(numbers), width))
 
 
 def _names(memory: Memory) -> Iterator[tuple[str, ...]]:

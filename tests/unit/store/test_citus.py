@@ -127,6 +127,15 @@ def test_the_vectors_of_a_large_tenant_are_found_by_its_index(
     assert done == [f"dropped an index that no tenant needs: {name}"]
 
 
+def test_statements_that_are_sent_again_and_again_still_go_to_the_node_of_their_tenant(citus: Cluster) -> None:
+    with satchel.open(citus.url) as bag:
+        view = bag.scoped(org="acme")
+        for batch in range(12):
+            view.add_many([Draft(f"the boat number {number} of row {batch}") for number in range(40)])
+            assert view.search(f"boat number 7 of row {batch}")
+        assert view.stats().memories == 480
+
+
 def test_words_are_looked_up_on_the_node_of_their_tenant_and_for_no_other(citus: Cluster, raw: Any) -> None:
     with satchel.open(citus.url, embedder="none") as bag:
         bag.scoped(org="acme").add("we rotate the keys")

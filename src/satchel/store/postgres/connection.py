@@ -4,17 +4,19 @@ import contextlib
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+import msgspec
 import psycopg
 from psycopg import errors, sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format, PipelineStatus, TransactionStatus
+from psycopg.types.json import Json
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from satchel.errors import (
@@ -28,7 +30,7 @@ from satchel.errors import (
 from satchel.model.memory import Memory
 from satchel.model.patterns import lazy_pattern
 from satchel.store.contract import Embedding
-from satchel.store.database import Dialect, Generation, Statements, VectorTables, in_slices, insert_of
+from satchel.store.database import Dialect, Generation, Insert, Statements, VectorTables, in_slices, insert_of
 from satchel.store.postgres.terms import SIGN, IndexedTerms, Tally, index_entry, tag_keys
 from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
@@ -404,8 +406,16 @@ class PostgresConnection:
             if rows:
                 psycopg.Cursor(self.raw).executemany(statements, rows)
             return
+        from_json = _insert_from_json(insert)
         for some in in_slices(rows):
-            self.execute(insert.of(len(some)), insert.values(some))
+            if from_json is None or len(some) == 1:
+                self.execute(insert.of(len(some)), insert.values(some))
+            else:
+                self.execute(from_json, {"rows": _as_json(some, insert.names)})
+
+    def insert_memories(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        named = [dict(zip(_NEW_MEMORY, row, strict=True)) for row in rows]
+        self.executemany(self.statement("insert_memories", values=f"({DIALECT.values(_NEW_MEMORY)})"), named)
 
     def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: _numbers(value) if type(value) is list else value for name, value in given.items()}
@@ -490,6 +500,70 @@ class PostgresConnection:
     def _tally(self) -> Tally:
         assert self.org is not None
         return self._tallies.setdefault(self.org, Tally())
+
+
+# Many memories, passages and vectors are passed as one JSON text. A VALUES list has a parameter for each value, and
+# Citus writes all of them into a new statement for the node. Not history: for a table with an identity column Citus
+# would collect the rows and copy them to the node, which row-level security forbids.
+
+_NEW_MEMORY = ("seq", *(name.strip('"') for name in _COLUMNS))
+_BIGINTS = (
+    "seq", "valid_from", "invalid_at", "at", "created_at", "updated_at", "revision", "tokens", "length",
+    "confirmations", "confirmed_at",
+)  # fmt: skip
+_RECORD_TYPES = {
+    **dict.fromkeys(_NEW_MEMORY, "text"),
+    **dict.fromkeys(_BIGINTS, "bigint"),
+    **dict.fromkeys(("start", "stop", "flags"), "integer"),
+    **dict.fromkeys(("importance", "confidence"), "float8"),
+    **dict.fromkeys(("codes", "vector"), "bytea"),
+    # Their statements have a cast, which says the type.
+    **dict.fromkeys(("number", "memory", "code"), ""),
+    "pinned": "smallint",
+    "tag_keys": "text[]",
+    "words": "tsvector",
+}
+_CAST = lazy_pattern(r"::(\w+)")
+
+
+@lru_cache(maxsize=64)
+def _insert_from_json(insert: Insert) -> str | None:
+    """Return a statement that inserts the rows of a JSON array; None if the type of a value is not known.
+
+    The org comes from a table: so Citus sends the statement to its node and does not collect the rows itself.
+    """
+    if not _RECORD_TYPES.keys() >= {*insert.names} or "org" not in insert.names:
+        return None
+    values, types = insert.between[0].removeprefix("("), {}
+    for name, after in zip(insert.names, insert.between[1:], strict=True):
+        cast = _CAST.match(after)
+        types[f'"{name}"'] = cast[1] if cast else _RECORD_TYPES[name]
+        values += ("o.org" if name == "org" else f'r."{name}"') + after
+    fields = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    return (
+        f"{insert.head.removesuffix('VALUES ')}SELECT {values.removesuffix(')')} "
+        f"FROM tenant o CROSS JOIN json_to_recordset(%(rows)s::json) r({fields}) WHERE o.org = %(org)s{insert.tail}"
+    )
+
+
+def _as_json(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Json:
+    """Return rows as a JSON array. Bytes become text that PostgreSQL reads as bytes."""
+    binary = [name for name in names if isinstance(rows[0][name], bytes)]
+    if binary:
+        rows = [{**row, **{name: rf"\x{row[name].hex()}" for name in binary}} for row in rows]
+    content = msgspec.json.encode(rows)
+    if _NUL_IN_JSON in content or _SPELT_IN_JSON in content:
+        content = msgspec.json.encode([{name: _spelt(row[name]) for name in names} for row in rows])
+    return Json(content, dumps=bytes)
+
+
+_NUL_IN_JSON, _SPELT_IN_JSON = rb"\u0000", "\ufdd0".encode()
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, str):
+        return spell_nul(value)
+    return [_spelt(each) for each in value] if isinstance(value, list) else value
 
 
 def _numbers(values: list[Any]) -> Any:

@@ -7,7 +7,7 @@ import random
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from satchel.errors import (
     StoreVersionError,
 )
 from satchel.model.memory import Memory
-from satchel.store.database import Dialect, Statements, in_slices, insert_of
+from satchel.store.database import ROWS_AT_ONCE, Dialect, Statements, in_slices, insert_of
 from satchel.store.partial_file import partial_file
 from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
 from satchel.store.sqlite.header import APPLICATION_ID, MAGIC, first_bytes, parse_header
@@ -121,6 +121,11 @@ class SqliteConnection(apsw.Connection):
             self.execute(insert.of(len(some)), insert.values(some))
         return None
 
+    def insert_memories(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        for some in in_slices(rows):
+            sql = self.statement("insert_memories", values=_places(len(some[0]), len(some)))
+            self.execute(sql, [value for row in some for value in row])
+
     def together(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
@@ -144,6 +149,12 @@ class SqliteConnection(apsw.Connection):
     def scrub(self) -> None:
         """Empty the write-ahead log after the commit: it would keep purged data. See `SqliteStore.writing`."""
         self.scrubbing = True
+
+
+@lru_cache(maxsize=2 * len(ROWS_AT_ONCE))
+def _places(width: int, rows: int) -> str:
+    """Return placeholders for many rows. Named ones would take longer than the insert itself."""
+    return ", ".join([f"({', '.join(['?'] * width)})"] * rows)
 
 
 def create_file(path: Path) -> None:

@@ -153,7 +153,7 @@ WHERE p.org = :org AND (p.memory, p.place) > (:after::bigint >> 12, (:after::big
 ) IS NULL ORDER BY p.memory, p.place LIMIT :limit
 
 -- name: insert_backlog
-INSERT INTO backlog (org, memory) VALUES (:org, :memory) ON CONFLICT DO NOTHING
+INSERT INTO backlog (org, memory) VALUES (:org, :memory::bigint) ON CONFLICT DO NOTHING
 
 -- name: delete_backlog
 DELETE FROM backlog WHERE org = :org AND memory = :memory
