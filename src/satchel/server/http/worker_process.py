@@ -1,8 +1,8 @@
 """A worker process: runs calls that come in on standard input, and answers on standard output.
 
-The service (`satchel.server.http.workers`) starts it as `python -m satchel.server.http.worker_process`. It opens the
-store and runs calls in threads. It has no port and no settings of its own, leaves signals to the service, and ends
-when its input does: when the service closes it or is killed.
+`satchel.server.http.workers` starts `python -m satchel.server.http.worker_process`. It opens the store and runs
+calls in threads. It has no port and no settings of its own, leaves signals to the service, and ends when its input
+does: when the service closes it or is killed.
 
 Messages are frames: a length, then MessagePack.
 """

@@ -236,14 +236,15 @@ class _Worker:
         self._pipes[0].write(frame(Request(0, None)))
 
     async def end(self, grace: float) -> bool:
-        """End the process; returns False if it had to be killed."""
+        """End the process; returns False if its calls did not end in time. One that is only starting is killed."""
+        was_ready = self.is_ready
         self._set_ready(False)
         if self._process is None or self._process.returncode is not None:
             return True
         stdin, stdout = self._pipes
         stdin.close()
         try:
-            async with asyncio.timeout(grace):
+            async with asyncio.timeout(grace if was_ready else 0):
                 # To its end, so that a worker is not held up by answers that nobody reads.
                 while await stdout.read(BUFFER_BYTES):
                     pass
@@ -251,7 +252,7 @@ class _Worker:
         except TimeoutError:
             self._kill()
             await self._process.wait()
-            return False
+            return not was_ready
         return True
 
     @property
