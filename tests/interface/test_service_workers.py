@@ -384,7 +384,16 @@ def test_calls_that_do_not_end_are_given_up_after_the_grace_period(tmp_path: Pat
 
 
 def test_a_worker_that_hangs_is_killed_and_replaced(path: Path, monkeypatch: pytest.MonkeyPatch, caplog):
-    monkeypatch.setattr(workers, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(workers, "CHECK_SECONDS", 0.02)
+    checks = 0
+    check = workers._Worker.check
+
+    def counted(self: workers._Worker) -> None:
+        nonlocal checks
+        checks += 1
+        check(self)
+
+    monkeypatch.setattr(workers._Worker, "check", counted)
     satchel.open(path, embedder="static").close()
     settings = WorkerSettings(location=str(path), counter=None, embedder=None, threads=2, most_answer=1_000_000)
     metrics = Metrics()
@@ -395,7 +404,9 @@ def test_a_worker_that_hangs_is_killed_and_replaced(path: Path, monkeypatch: pyt
         process = crew._workers[0]._process
         assert process is not None
         # Longer than a silent worker may live: this one gives signs of life.
-        await asyncio.sleep(3 * workers.MOST_SILENT_CHECKS * workers.CHECK_SECONDS)
+        async with asyncio.timeout(LONGEST_WAIT):
+            while checks < 3 * workers.MOST_SILENT_CHECKS:
+                await asyncio.sleep(0.01)
         assert process.returncode is None
         os.kill(process.pid, signal.SIGSTOP)
         call = RouteCall("stats", {}, Caller("1", "write", "acme"), b"", "", b"")
