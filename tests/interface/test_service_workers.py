@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import re
 import secrets
@@ -39,8 +40,9 @@ RESTARTS = "satchel_worker_restarts_total"
 SAVED = 'satchel_calls_total{operation="memories.add",outcome="201"}'
 
 
-def with_word_vectors(folder: Path, *options: str, processes: int = 2, **environment: str) -> Served:
-    return Served(folder, *options, processes=processes, SATCHEL_EMBEDDER="static", **environment)
+def with_word_vectors(folder: Path, *options: str, **more: Any) -> Served:
+    """A service with two workers."""
+    return Served(folder, *options, processes=2, SATCHEL_EMBEDDER="static", **more)
 
 
 @pytest.fixture
@@ -54,6 +56,14 @@ def at_once(requests: list[Callable[[], Reply]]) -> list[Future[Reply]]:
     replies = [pool.submit(each) for each in requests]
     pool.shutdown(wait=False)
     return replies
+
+
+@contextlib.contextmanager
+def set_at_the_end(event: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        event.set()
 
 
 def saving(service: Served, text: str, token: str | None = "") -> Callable[[], Reply]:
@@ -187,7 +197,7 @@ def test_writes_that_were_acknowledged_are_there_though_workers_are_killed_again
             else:
                 others.append(reply)
 
-    with ThreadPoolExecutor(6) as pool:
+    with ThreadPoolExecutor(6) as pool, set_at_the_end(over):
         writers = [pool.submit(write, number) for number in range(6)]
         for restarts in range(1, 5):
             before = len(acknowledged)
@@ -196,7 +206,6 @@ def test_writes_that_were_acknowledged_are_there_though_workers_are_killed_again
             until(lambda restarts=restarts: service.metric(RESTARTS) == restarts)
         before = len(acknowledged)
         until(lambda: len(acknowledged) > before + 5)
-        over.set()
     for each in writers:
         each.result()
     assert {each.value["type"] for each in others} <= {"urn:satchel:problem:interrupted"}
@@ -259,6 +268,36 @@ def test_a_page_is_continued_by_another_worker(service: Served):
     assert len(seen) >= 10
 
 
+def test_a_call_whose_client_has_left_is_finished_and_gives_its_place_back(tmp_path: Path):
+    with with_word_vectors(tmp_path, "--threads", "1", "--waiting", "0", guarded=False) as service:
+        with lock_held(service.store):
+            for number in range(2):
+                body = json.dumps({"text": f"text {number}"})
+                head = "POST /v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                with socket.create_connection(("127.0.0.1", service.port)) as line:
+                    line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+                    until(lambda number=number: service.metric(IN_FLIGHT) == number + 1)
+            busy = saving(service, "one too many")()
+        assert busy.value["type"] == "urn:satchel:problem:busy"
+        until(lambda: service.metric(IN_FLIGHT) == 0)
+        assert [saving(service, f"later {number}")().status for number in range(3)] == [201] * 3
+        assert stored(service, "default") == {"text 0", "text 1", "later 0", "later 1", "later 2"}
+
+
+def test_large_bodies_and_answers_pass_between_the_processes(tmp_path: Path):
+    with with_word_vectors(tmp_path, "--max-body", "32M", "--max-answer", "64M") as service:
+        service.done("PUT", "/v1/sessions/large", {})
+        outputs = [f"{number}\n" + "a line of output, and then another\n" * 500_000 for number in range(3)]
+        place = "/v1/sessions/large/results"
+        bodies = [{"tool": "log", "output": output} for output in outputs]
+        replies = at_once([lambda body=body: service.ask("POST", place, body) for body in bodies])
+        handles = [each.result(LONGEST_WAIT).value["handle"] for each in replies]
+        replies = at_once([lambda handle=handle: service.ask("GET", f"{place}/{handle}") for handle in handles])
+        wholes = [each.result(LONGEST_WAIT) for each in replies]
+        assert min(len(each.content) for each in wholes) > 16 * 1024 * 1024
+        assert [each.value["content"] for each in wholes] == outputs
+
+
 # Limits
 
 
@@ -308,13 +347,12 @@ def test_a_small_tenant_is_answered_while_a_large_one_keeps_the_queue_full(tmp_p
             while not over.is_set():
                 large.append(service.ask("POST", "/v1/context", asked).status)
 
-        with ThreadPoolExecutor(40) as pool:
+        with ThreadPoolExecutor(40) as pool, set_at_the_end(over):
             crowd = [pool.submit(keep_asking) for _ in range(40)]
             until(lambda: service.metric(IN_FLIGHT) > 30)
             before = len(large)
             answers = [service.ask("POST", "/v1/context", asked, token=small).status for _ in range(10)]
             meanwhile = len(large) - before
-            over.set()
         for each in crowd:
             each.result()
         assert set(answers) == set(large) == {200}
@@ -344,7 +382,8 @@ def test_a_signal_to_the_whole_group_of_processes_finishes_calls_in_flight(tmp_p
         with lock_held(service.store):
             replies = at_once([saving(service, f"text {number}") for number in range(4)])
             until(lambda: service.metric(IN_FLIGHT) == 4)
-            # As a terminal, or the supervisor of a container, signals all of them.
+            # A terminal does not reach workers, and those that a supervisor signals ignore it.
+            assert os.getpgid(service.process.pid) not in map(os.getpgid, service.workers)
             for number in (signal.SIGINT, signal.SIGTERM):
                 for each in service.workers:
                     os.kill(each, number)
@@ -410,8 +449,9 @@ def test_a_worker_that_hangs_is_killed_and_replaced(path: Path, monkeypatch: pyt
         assert process.returncode is None
         os.kill(process.pid, signal.SIGSTOP)
         call = RouteCall("stats", {}, Caller("1", "write", "acme"), b"", "", b"")
-        failed = await crew.run(call, org="acme")
-        answered = await crew.run(call, org="acme")
+        async with asyncio.timeout(LONGEST_WAIT):
+            failed = await crew.run(call, org="acme")
+            answered = await crew.run(call, org="acme")
         assert await crew.close(LONGEST_WAIT)
         assert failed.refusal is not None
         return [failed.refusal.problem.status, len(answered.content) > 0]
