@@ -148,6 +148,21 @@ def test_a_worker_that_dies_in_start_up_ends_the_service_with_one_line(tmp_path:
     assert re.fullmatch(rf"satchel: worker process [12] {re.escape(ending)} while it started\n", line)
 
 
+def test_an_interrupted_start_leaves_nothing_behind(tmp_path: Path):
+    held, marker = tmp_path / "held", secrets.token_hex(8)
+    os.mkfifo(held)
+    environment = {"PYTHONPATH": starting_with(tmp_path, f"open({str(held)!r}).read()"), "MARKER": marker}
+    command = [SATCHEL, "serve", "--processes", "2", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=clean_environment(tmp_path) | environment
+    ) as process:
+        until(lambda: len(processes_with(marker)) == 3)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=LONGEST_WAIT)
+    assert (process.returncode, said.strip()) == (130, "satchel: stopped")
+    assert processes_with(marker) == []
+
+
 def test_a_store_that_only_the_service_can_open_ends_it_with_the_reason(tmp_path: Path):
     spoil = f"open({str(tmp_path / 'notes.db')!r}, 'wb').write(b'no database at all' * 1000)"
     code, line = not_started(tmp_path, "--http", "127.0.0.1:0", PYTHONPATH=starting_with(tmp_path, spoil))

@@ -10,7 +10,6 @@ Messages are frames: a length, then MessagePack.
 import os
 import signal
 import struct
-import sys
 import threading
 import traceback
 from asyncio import StreamReader
@@ -191,4 +190,5 @@ class _Answering:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Without the teardown of the interpreter, because the store is closed.
+    os._exit(main())

@@ -38,8 +38,8 @@ PATIENCE = 10.0
 # A worker is asked for a sign of life this often, and killed if it gives none so many times in a row.
 CHECK_SECONDS = 5.0
 MOST_SILENT_CHECKS = 12
-# How long a process may take to end when it has closed its output.
-KILL_SECONDS = 5.0
+# How long a process without calls may take to end.
+KILL_SECONDS = 10.0
 # Answers are read in pieces of up to twice this size.
 BUFFER_BYTES = 256 * 1024
 
@@ -96,7 +96,9 @@ class Crew:
             await asyncio.gather(*starting)
         except BaseException:
             for task in starting:
-                task.cancel()
+                # Cancelled twice, it would not wait for the end of a process that it has just started.
+                if not task.cancelling():
+                    task.cancel()
             await asyncio.gather(*starting, return_exceptions=True)
             await self.close(0)
             raise
@@ -104,9 +106,9 @@ class Crew:
         self._keepers.append(asyncio.create_task(self._check()))
 
     async def close(self, grace: float) -> bool:
-        """End all workers: they finish their calls and close the store, or are killed after this many seconds.
+        """End all workers. They close the store, or are killed if their calls do not end in this many seconds.
 
-        Returns whether all of them have ended by themselves.
+        Returns whether all calls have ended.
         """
         for keeper in self._keepers:
             keeper.cancel()
@@ -237,14 +239,14 @@ class _Worker:
 
     async def end(self, grace: float) -> bool:
         """End the process; returns False if its calls did not end in time. One that is only starting is killed."""
-        was_ready = self.is_ready
+        seconds = 0.0 if not self.is_ready else grace if self.running else KILL_SECONDS
         self._set_ready(False)
         if self._process is None or self._process.returncode is not None:
             return True
         stdin, stdout = self._pipes
         stdin.close()
         try:
-            async with asyncio.timeout(grace if was_ready else 0):
+            async with asyncio.timeout(seconds):
                 # To its end, so that a worker is not held up by answers that nobody reads.
                 while await stdout.read(BUFFER_BYTES):
                     pass
@@ -252,8 +254,7 @@ class _Worker:
         except TimeoutError:
             self._kill()
             await self._process.wait()
-            return not was_ready
-        return True
+        return not self.running
 
     @property
     def _pipes(self) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
