@@ -37,18 +37,17 @@ class Client(NamedTuple):
 class Process(NamedTuple):
     """What one process used during a load."""
 
-    name: str
     cpu_seconds: float
     megabytes: float
     """Its share of the resident memory (PSS)."""
 
 
 class Held(NamedTuple):
-    """What a service answered under load."""
+    """What a service answered under load. The first process is the service, the others are its children."""
 
     seconds: float
     milliseconds: Mapping[str, Sequence[float]]
-    """The times of the answers by org, in their order."""
+    """The times of the answers by org, in their order; errors are no answers."""
     errors: int
     problems: Sequence[str]
     processes: Sequence[Process] = ()
@@ -123,6 +122,7 @@ class _Load:
                 continue
             if answer.status != 200 or b'"text":""' in content:
                 self.problems[f"{answer.status} {content[:200]!r}"] += 1
+                continue
             times.append(1000 * (time.perf_counter() - started))
         line.close()
 
@@ -195,8 +195,7 @@ def _descendants(root: int) -> list[int]:
 
 
 def _process(pid: int) -> Process:
-    name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
-    fields = rest.split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     shares = Path(f"/proc/{pid}/smaps_rollup").read_text()
     kilobytes = next(int(line.split()[1]) for line in shares.splitlines() if line.startswith("Pss:"))
-    return Process(name, (int(fields[11]) + int(fields[12])) / TICKS, kilobytes / 1024)
+    return Process((int(fields[11]) + int(fields[12])) / TICKS, kilobytes / 1024)

@@ -12,6 +12,8 @@ Each store has a number of tenants with synthetic memories. Clients request cont
 processes, which only reads the rows of the tenant, answers the same number of clients in the same run
 (bench/bare_service.py).
 
+The rate of the bare handler is 100 %. CPU time is that of all processes of the service, without the clients.
+
 For fairness, half of the clients ask for one large tenant: the table compares the times of the small tenants with
 and without them. Embedding questions is not measured: the stores have word vectors.
 """
@@ -25,12 +27,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import psycopg
+
 import satchel
 from bench.corpus import EMBEDDER, Corpus, vocabulary
 from bench.load import Held, percentile, run_load, satchel_service, service_of
 from bench.plot import Series, line_chart, stacked
 from bench.table import print_table
 from bench.tenants import database
+from satchel.errors import SatchelError
 
 __all__ = ["main"]
 
@@ -77,16 +82,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, metavar="N", help="passed to `satchel serve`")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write a chart as SVG")
     given = parser.parse_args(arguments)
-    clients, processes = (list(map(int, text.split(","))) for text in (given.clients, given.processes))
+    try:
+        clients, processes = _numbers("--clients", given.clients), _numbers("--processes", given.processes)
+        for option, least in (("tenants", 1), ("each", 1), ("large", 0), ("threads", 1)):
+            if (value := getattr(given, option)) is not None and value < least:
+                raise ValueError(f"--{option} {value}: at least {least} is needed")
+        if not given.seconds > 0:
+            raise ValueError(f"--seconds {given.seconds:g}: more than 0 are needed")
+        if given.plot is not None:
+            given.plot.touch()
+    except ValueError as error:
+        print(f"bench.service: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"bench.service: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     runs: list[Run] = []
-    for name, url in (("SQLite", None), ("PostgreSQL", given.db), ("Citus", given.citus)):
-        if name == "SQLite" or url is not None:
-            with _place(name, url, given.tenants, given.each, given.large) as place:
-                runs += _measured(place, clients, processes, given.seconds, given.threads)
+    try:
+        for name, url in (("SQLite", None), ("PostgreSQL", given.db), ("Citus", given.citus)):
+            if name == "SQLite" or url is not None:
+                with _place(name, url, given.tenants, given.each, given.large) as place:
+                    runs += _measured(place, clients, processes, given.seconds, given.threads)
+    except (SatchelError, psycopg.Error, RuntimeError) as error:
+        print(f"bench.service: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
     if given.plot is not None:
         given.plot.write_text(_chart(runs), encoding="utf-8")
         print(f"\nwrote {given.plot}")
     return 1 if any(run.held.errors for run in runs) else 0
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    found = [each.strip() for each in text.split(",")]
+    if not all(each.isascii() and each.isdigit() and int(each) for each in found):
+        raise ValueError(f"{option} {text}: numbers above 0 are needed, such as 1,10,100")
+    return list(map(int, found))
 
 
 # Stores
@@ -97,6 +127,8 @@ def _place(name: str, url: str | None, tenants: int, each: int, large: int) -> I
     sizes = {f"tenant-{number:03}": each for number in range(tenants)} | ({LARGE: large} if large else {})
     variants = [Corpus(seed=variant, words=vocabulary()) for variant in range(VARIANTS)]
     corpora = {org: variants[number % VARIANTS] for number, org in enumerate(sizes)}
+    rest = f", and one with {large:,}" if large else ""
+    print(f"{name}: building {tenants:,} tenants with {each:,} memories{rest}", flush=True)
     questions = {org: [asked.text for asked in corpora[org].questions(sizes[org], QUESTIONS)] for org in sizes}
     with _location(url, owned=name == "PostgreSQL") as location:
         with satchel.open(location, embedder=EMBEDDER) as bag:
@@ -129,7 +161,7 @@ def _measured(
     for number in processes:
         bare = [sys.executable, "-m", "bench.bare_service", place.location, str(number)]
         with service_of(bare, {org: org for org in place.questions}) as service:
-            name = f"bare, {number} processes"
+            name = f"bare, {_processes(number)}"
             for count in clients:
                 asking = service.clients(_spread(place.small, count), place.questions)
                 runs.append(Run(place.name, name, count, run_load(service, asking, seconds)))
@@ -137,7 +169,7 @@ def _measured(
             place.location, list(place.questions), "--processes", str(number), *options
         ) as service:
             run_load(service, service.clients(place.small, place.questions), WARM_UP_SECONDS)
-            name = f"satchel, {number} processes"
+            name = f"satchel, {_processes(number)}"
             for count in clients:
                 asking = service.clients(_spread(place.small, count), place.questions)
                 runs.append(Run(place.name, name, count, run_load(service, asking, seconds)))
@@ -149,8 +181,12 @@ def _measured(
                 large = service.clients([LARGE] * half, place.questions)
                 alone, shared = run_load(service, small, seconds), run_load(service, [*small, *large], seconds)
                 _report_fairness(half, alone, shared)
-                runs.append(Run(place.name, f"beside a large tenant, {number} processes", 2 * half, shared))
+                runs.append(Run(place.name, f"beside a large tenant, {_processes(number)}", 2 * half, shared))
     return runs
+
+
+def _processes(number: int) -> str:
+    return f"{number} process{'es' if number > 1 else ''}"
 
 
 def _spread(orgs: Sequence[str], clients: int) -> list[str]:
@@ -160,7 +196,7 @@ def _spread(orgs: Sequence[str], clients: int) -> list[str]:
 def _report(place: Place, runs: Sequence[Run]) -> None:
     bare = {run.clients: run.held for run in runs if run.service.startswith("bare")}
     rows: list[Sequence[str]] = [
-        ("service", "clients", "answers/s", "of bare", "p50 ms", "p95 ms", "p99 ms", "CPU ms each", "errors")
+        ("service", "clients", "answers/s", "of bare", "p50 ms", "p95 ms", "p99 ms", "CPU ms/answer", "errors")
     ]
     for run in runs:
         held = run.held
@@ -170,7 +206,8 @@ def _report(place: Place, runs: Sequence[Run]) -> None:
             *(f"{percentile(held.all, percent):.0f}" for percent in (50, 95, 99)),
             f"{1000 * held.cpu_seconds / max(1, len(held.all)):.1f}", str(held.errors),
         ))  # fmt: skip
-    print_table(f"{place.name}: {len(place.small)} tenants", rows)
+    seconds = min(run.held.seconds for run in runs)
+    print_table(f"{place.name}: {len(place.small)} tenants, each row asked for {seconds:.0f} s", rows)
     for run in runs:
         for problem in run.held.problems:
             print(f"  {run.service}: {problem}")
@@ -180,10 +217,14 @@ def _report(place: Place, runs: Sequence[Run]) -> None:
 def _report_processes(run: Run) -> None:
     rows: list[Sequence[str]] = [("process", "CPU", "memory (PSS)")]
     rows += [
-        (each.name, f"{100 * each.cpu_seconds / run.held.seconds:.0f} %", f"{each.megabytes:.0f} MB")
-        for each in run.held.processes
+        (
+            f"worker {number}" if number else "service itself",
+            f"{100 * each.cpu_seconds / run.held.seconds:.0f} %",
+            f"{each.megabytes:.0f} MB",
+        )
+        for number, each in enumerate(run.held.processes)
     ]
-    print_table(f"{run.service}, {run.clients} clients", rows)
+    print_table(f"{run.service}, {run.clients} clients: CPU as a share of one core", rows)
 
 
 def _report_fairness(half: int, alone: Held, shared: Held) -> None:
@@ -200,7 +241,7 @@ def _report_fairness(half: int, alone: Held, shared: Held) -> None:
             name, f"{len(times) / seconds:.1f}",
             *(f"{percentile(times, percent):.0f}" for percent in (50, 95, 99)), str(errors),
         ))  # fmt: skip
-    print_table("fairness", rows)
+    print_table("fairness: half of the clients ask for the large tenant", rows)
     for problem in (*alone.problems, *shared.problems):
         print(f"  {problem}")
     sys.stdout.flush()
@@ -212,7 +253,7 @@ def _chart(runs: Sequence[Run]) -> str:
 
     def series(value: str) -> list[Series]:
         return [
-            Series(f"{place}, {service}", [
+            Series(f"{place}: {service}", [
                 (run.clients, run.held.rate if value == "rate" else percentile(run.held.all, 50)) for run in some
             ])
             for (place, service), some in found.items()

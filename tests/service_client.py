@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.message import Message
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +18,17 @@ from conftest import clean_environment
 from mcp_pipe import LONGEST_WAIT, SATCHEL
 from satchel.server.http.access import Access, add_token, new_token
 
-__all__ = ["Reply", "Served", "token_in"]
+__all__ = ["Reply", "Served", "token_in", "until"]
 
 TOKEN = re.compile(r"satchel_[0-9a-f]{10}_")
+
+
+def children_of(process: int) -> list[int]:
+    return [
+        int(child)
+        for thread in Path(f"/proc/{process}/task").iterdir()
+        for child in (thread / "children").read_text().split()
+    ]
 
 
 class Reply(NamedTuple):
@@ -40,16 +48,34 @@ def token_in(path: Path, org: str | None, access: Access = "write", **bounds: An
     return token
 
 
-class Served:
-    """The service on a free port, which it prints on standard error; with a token file unless told otherwise."""
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what comes soon."""
+    give_up = time.monotonic() + LONGEST_WAIT
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
-    def __init__(self, folder: Path, *options: str, guarded: bool = True, **environment: str) -> None:
+
+class Served:
+    """The service on a free port, which it prints on standard error; with a token file unless told otherwise.
+
+    With one process, it runs calls itself; None leaves the number to the command.
+    """
+
+    def __init__(
+        self, folder: Path, *options: str, guarded: bool = True, processes: int | None = 1, **environment: str
+    ) -> None:
         self.folder = folder
         self.store = folder / "notes.db"
         self.tokens = folder / "tokens.jsonl"
         self.token = token_in(self.tokens, "acme") if guarded else None
         self.process = subprocess.Popen(
-            [SATCHEL, "serve", "--http", "127.0.0.1:0", *(("--tokens", self.tokens) if guarded else ()), *options],
+            [
+                *(SATCHEL, "serve", "--http", "127.0.0.1:0"),
+                *(() if processes is None else ("--processes", str(processes))),
+                *(("--tokens", self.tokens) if guarded else ()),
+                *options,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -58,6 +84,7 @@ class Served:
             env=clean_environment(folder) | environment,
         )
         self.complaints: list[str] = []
+        self._watcher: str | None = None
         self._told = threading.Condition()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -119,6 +146,19 @@ class Served:
         reply = self.ask(method, path, body, **options)
         assert 200 <= reply.status < 300, (reply.status, reply.content)
         return reply.value if reply.content else None
+
+    @property
+    def workers(self) -> list[int]:
+        """The ids of its worker processes."""
+        return children_of(self.process.pid)
+
+    def metric(self, name: str) -> float:
+        """The value of a series, such as `satchel_in_flight` or `satchel_calls_total{operation=…}`."""
+        if self._watcher is None and self.token is not None:
+            self._watcher = token_in(self.tokens, None, "metrics")
+        text = self.ask("GET", "/metrics", token=self._watcher).content.decode()
+        found = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+        return float(found[0].rpartition(" ")[2]) if found else 0.0
 
     def ended(self, number: int = signal.SIGTERM) -> tuple[int, float]:
         """Send a signal; returns the exit code and the seconds until exit."""

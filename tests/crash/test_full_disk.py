@@ -199,6 +199,68 @@ print(json.dumps(told))
 """
 )
 
+# Clients of a service with two worker processes whose store is on a small disk.
+SERVED_MEANWHILE = """
+import http.client, json, os, resource, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+folder, way, satchel = sys.argv[1:]
+path, filler = folder + "/notes.db", folder + "/filler"
+if way == "disk":
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=True)
+    with open(filler, "wb") as file:
+        file.write(bytes(1_000_000))
+command = [satchel, "serve", "--http", "127.0.0.1:0", "--db", path, "--processes", "2", "--embedder", "static"]
+service = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+port = int(service.stderr.readline().rpartition(":")[2])
+children = Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text().split()
+
+def limit(size):
+    for each in (service.pid, *map(int, children)):
+        resource.prlimit(each, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+if way == "limit":
+    limit(1_500_000)
+
+def ask(method, path, body=None):
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    line.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"} if body else {})
+    reply = line.getresponse()
+    return reply.status, json.loads(reply.read())
+
+def write(writer):
+    said = []
+    for number in range(500):
+        status, reply = ask("POST", "/v1/memories", {"text": f"{writer} wrote {number} " + "word " * 300})
+        if status != 201:
+            return said, [status, reply["type"], reply["detail"]]
+        said.append(reply["id"])
+    return said, None
+
+with ThreadPoolExecutor(4) as pool:
+    done = list(pool.map(write, range(4)))
+said = {each for ids, _ in done for each in ids}
+told = {"said": len(said), "refused": [refused for _, refused in done]}
+told["read"] = ask("GET", "/v1/stats")[0]
+if way == "disk":
+    os.unlink(filler)
+else:
+    limit(resource.RLIM_INFINITY)
+status, reply = ask("POST", "/v1/memories", {"text": "there is room again"})
+said.add(reply["id"])
+told["after"] = status
+service.terminate()
+told["complaints"] = service.stderr.read().splitlines()
+told["exit"] = service.wait(30)
+told["processes"] = [each for each in children if Path("/proc", each).exists()]
+import satchel
+with satchel.open(path) as bag:
+    bag = bag.scoped(org="default")
+    told["exact"] = {memory.id for memory in bag.recent(limit=10_000)} == said
+    told["unwell"] = [check.name for check in bag.checks() if check.state != "ok"]
+print(json.dumps(told))
+"""
+
 
 def a_small_disk_can_be_mounted() -> bool:
     """Whether we may mount one that only we see, and that is gone with the process; mostly only root may."""
@@ -273,3 +335,20 @@ def test_a_gateway_that_starts_on_a_full_disk_keeps_results_in_memory(tmp_path: 
     assert "cursor=" in told["large"][1]
     assert told["later"][1].startswith("src/part_")
     assert told["exit"] == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_service_with_workers_on_a_full_disk_keeps_what_it_has_acknowledged(tmp_path: Path, way):
+    folder = tmp_path / "small"
+    told = run_inside(way, SERVED_MEANWHILE, folder)
+    assert told["said"] > 9
+    expected = [507, "urn:satchel:problem:store-full"] if way == "disk" else [503, "urn:satchel:problem:store"]
+    assert [refused[:2] for refused in told["refused"]] == [expected] * 4
+    assert not any(str(folder) in refused[2] for refused in told["refused"])
+    assert (told["read"], told["after"], told["exit"]) == (200, 201, 0)
+    # The operator is told where, once.
+    assert any(str(folder / "notes.db") in line for line in told["complaints"])
+    assert len(told["complaints"]) <= 4
+    assert told["processes"] == []
+    assert told["exact"]
+    assert told["unwell"] == []

@@ -6,17 +6,23 @@ Few writes by default; 8 × 252: `SATCHEL_FUZZ=21 pytest tests/crash/test_server
 import itertools
 import os
 import random
+import re
+import subprocess
 import threading
 import time
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
 import satchel
+from conftest import clean_environment
+from mcp_pipe import LONGEST_WAIT, SATCHEL
 from pg_server import Server, server
 from satchel.errors import StoreError, StoreUnreachableError
-from service_client import Served
+from satchel.store.locations import prepare_server
+from service_client import Reply, Served, until
 
 WRITERS = 8
 WRITES = 12 * int(os.environ.get("SATCHEL_FUZZ", "1"))
@@ -86,8 +92,9 @@ def assert_all_there(url: str, writers: Writers) -> None:
         assert [check for check in bag.scoped(org="acme").checks() if check.state == "failed"] == []
 
 
-def test_eight_writers_at_once_lose_nothing_and_never_deadlock(url: str, tmp_path: Path):
-    with Served(tmp_path, "--db", url) as served:
+@pytest.mark.parametrize("processes", [1, 2])
+def test_eight_writers_at_once_lose_nothing_and_never_deadlock(url: str, tmp_path: Path, processes: int):
+    with Served(tmp_path, "--db", url, processes=processes) as served:
         writers = Writers(served)
         writers.run()
     assert writers.refused == []
@@ -109,7 +116,7 @@ def test_connections_that_are_ended_lose_no_acknowledged_write(url: str, tmp_pat
                 ended += bool(asked(url, f"SELECT pg_terminate_backend({pid})")[0][0])
             time.sleep(0.05)
 
-    with Served(tmp_path, "--db", url) as served:
+    with Served(tmp_path, "--db", url, processes=2) as served:
         writers = Writers(served)
         writers.run(threading.Thread(target=terminate))
     assert ended > 10
@@ -129,7 +136,7 @@ def test_a_restart_in_the_middle_loses_no_acknowledged_write(
         own_server.restart(mode=mode)
         back = time.monotonic()
 
-    with Served(tmp_path, "--db", url) as served:
+    with Served(tmp_path, "--db", url, processes=2) as served:
         writers = Writers(served)
         moments: list[float] = []
         watcher = threading.Thread(target=lambda: _watch(writers, moments))
@@ -137,6 +144,53 @@ def test_a_restart_in_the_middle_loses_no_acknowledged_write(
     assert_all_there(url, writers)
     # Acknowledged again soon after it was back, by a pool that nobody told.
     assert min(moment for moment in moments if moment > back) - back < RECOVERY_SECONDS
+
+
+def test_a_server_that_is_stopped_under_load_gives_clear_refusals_until_it_is_back(
+    own_server: Server, url: str, tmp_path: Path
+):
+    sick: list[Reply] = []
+    writers: Writers
+
+    def stop_and_start() -> None:
+        until(lambda: len(writers.acknowledged) >= WRITERS * WRITES // 4)
+        own_server.stop()
+        try:
+            until(lambda: len(writers.refused) >= WRITERS)
+            until(lambda: served.ask("GET", "/healthz", token=None).status == 503)
+            sick.append(served.ask("GET", "/v1/stats"))
+        finally:
+            own_server.start()
+
+    with Served(tmp_path, "--db", url, processes=2) as served:
+        writers = Writers(served)
+        workers = served.workers
+        writers.run(threading.Thread(target=stop_and_start))
+        until(lambda: served.ask("GET", "/healthz", token=None).status == 200)
+        # The same processes go on.
+        assert served.workers == workers
+        assert served.metric("satchel_worker_restarts_total") == 0
+    (reply,) = sick
+    assert (reply.status, reply.value["type"]) == (503, "urn:satchel:problem:store-unreachable")
+    assert set(writers.refused) == {503}
+    assert url not in reply.content.decode()
+    assert_all_there(url, writers)
+
+
+def test_a_server_that_refuses_the_connections_of_workers_ends_the_start_with_one_line(
+    own_server: Server, url: str, tmp_path: Path
+):
+    # Enough for the service, but not for its workers too.
+    own_server.run(sql.SQL("CREATE ROLE limited LOGIN CONNECTION LIMIT 1"))
+    prepare_server(url, grant=["limited"])
+    limited = url.replace("postgres@", "limited@")
+    with Served(tmp_path, "--db", limited, processes=1) as served:
+        assert served.ask("GET", "/v1/stats").status == 200
+    command = [SATCHEL, "serve", "--http", "127.0.0.1:0", "--processes", "2", "--db", limited]
+    environment = clean_environment(tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONGEST_WAIT)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"satchel: .*too many connections for role \"limited\".*\n", done.stderr), done.stderr
 
 
 def _watch(writers: Writers, moments: list[float]) -> None:

@@ -5,8 +5,7 @@ import json
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from mcp_pipe import HELLO, LONGEST_WAIT, lock_held, request, tool_call
 from satchel.cli import app
 from satchel.server.http import serving
 from satchel.server.http.access import read_tokens, revoke_token
-from service_client import Reply, Served, token_in
+from service_client import Reply, Served, token_in, until
 
 pytestmark = pytest.mark.slow
 
@@ -28,14 +27,6 @@ BEGINNING = request(1, "initialize", HELLO)
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("process"), "--rate", "40/s") as running:
         yield running
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what comes soon."""
-    give_up = time.monotonic() + LONGEST_WAIT
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 def test_a_token_works_at_once_and_is_refused_once_it_is_revoked(service: Served):
@@ -91,10 +82,11 @@ def test_who_asks_too_often_is_told_when_to_come_again(service: Served):
     assert service.ask("GET", "/v1/stats").status == 200
 
 
-def test_a_stop_finishes_the_calls_in_flight_and_takes_no_new_ones(tmp_path: Path):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_stop_finishes_the_calls_in_flight_and_takes_no_new_ones(tmp_path: Path, processes: int):
     replies: list[Reply] = []
     with contextlib.ExitStack() as stack:
-        service = stack.enter_context(Served(tmp_path))
+        service = stack.enter_context(Served(tmp_path, processes=processes))
         service.done("POST", "/v1/memories", {"text": "the first"})
         session = service.ask("POST", "/mcp", BEGINNING, headers=ACCEPT).headers["Mcp-Session-Id"]
         carried = ACCEPT | {"Mcp-Session-Id": session}
@@ -175,6 +167,11 @@ def test_without_tokens_it_serves_one_org_to_this_machine(tmp_path: Path):
         ("--max-body 2G", "--max-body '2G' is not a size"),
         ("--max-answer none", "--max-answer 'none' is not a size"),
         ("--threads 0", "--threads 0 is out of range"),
+        ("--processes 0", "--processes 0 is out of range; give 1 to 256"),
+        ("--processes -1", "--processes -1 is out of range"),
+        ("--processes 257", "--processes 257 is out of range"),
+        ("--processes many", "'many' is not a valid integer"),
+        ("--processes 2 --db :memory:", "--processes 2: a store in memory cannot be shared; name a file with --db"),
         ("--grace -1", "--grace -1 is out of range"),
     ],
 )

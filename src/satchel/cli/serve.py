@@ -162,7 +162,8 @@ def serve_command(
         from satchel.server.http.application import Limits
         from satchel.server.http.gate import Gate
         from satchel.server.http.serving import serve
-        from satchel.server.http.workers import WorkerSettings
+        from satchel.server.http.worker_process import WorkerSettings
+        from satchel.server.http.workers import PIPES_OF_WORKER
         from satchel.server.listening import check_reach, parse_address
 
     listen = parse_address(address)
@@ -199,7 +200,8 @@ def serve_command(
         issuer = OAuth(settings)
         allow_host = (*allow_host, settings.host)
     gate = Gate(tokens, org=org, rate=limits.rate, token_file_seconds=token_file_seconds, oauth=issuer)
-    connections = ConnectionLimits(most_connections(max_connections), max_per_address)
+    most = most_connections(max_connections, reserved=PIPES_OF_WORKER * processes)
+    connections = ConnectionLimits(most, max_per_address)
     with opener() as bag:
         workers = None
         if processes > 1:

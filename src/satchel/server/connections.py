@@ -48,8 +48,11 @@ class ConnectionLimits(NamedTuple):
     """Of those that have not shown a valid token yet; 0 is no limit."""
 
 
-def most_connections(wanted: int) -> int:
-    """Return how many connections the process has descriptors for, at most `wanted`."""
+def most_connections(wanted: int, *, reserved: int = 0) -> int:
+    """Return how many connections the process has descriptors for, at most `wanted`.
+
+    `reserved` is the number of descriptors that the process needs besides those of its store.
+    """
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -57,7 +60,7 @@ def most_connections(wanted: int) -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
-    return max(1, min(wanted, soft - min(RESERVED_DESCRIPTORS, soft // 2)))
+    return max(1, min(wanted, soft - min(RESERVED_DESCRIPTORS, soft // 2) - reserved))
 
 
 class Connection(H11Protocol):

@@ -75,8 +75,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"cannot listen on {host}:{port}: {reason or error}") from error
+        said = isinstance(error, OSError) and error.strerror
+        # `create_server` repeats the address.
+        reason = str(said or error).partition(" (while attempting")[0]
+        raise InputError(f"cannot listen on {host}:{port}: {reason}") from error
     # asyncio sets this only on sockets with an explicit protocol. Without it, the body of a response waits 40 ms
     # for the client to acknowledge the head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -161,6 +161,9 @@ def test_a_server_keeps_descriptors_for_its_store(monkeypatch: pytest.MonkeyPatc
     for soft, wanted, most in [(1_024, 1_000, 832), (64, 1_000, 32), (100_000, 1_000, 1_000), (1_024, 20, 20)]:
         monkeypatch.setattr(resource, "getrlimit", lambda what, soft=soft: (soft, soft))
         assert connections.most_connections(wanted) == most
+    # 256 worker processes have two pipes each.
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (1_024, 1_024))
+    assert connections.most_connections(1_000, reserved=512) == 320
 
 
 def test_an_answer_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch):

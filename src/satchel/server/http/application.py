@@ -31,7 +31,7 @@ from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError
 from satchel.server.http.routes import Matched, openapi, route_for
 from satchel.server.http.scheduling import CallQueue, Turn
 from satchel.server.http.work import Call, Done, RouteCall, Work
-from satchel.server.http.workers import Runner, Threads
+from satchel.server.http.workers import Runner, Threads, no_worker
 from satchel.server.jsonrpc import repeated_key_response
 from satchel.server.listening import WELL_KNOWN
 
@@ -245,6 +245,8 @@ class Application:
 
     async def _health_check(self) -> Reply:
         self._gate.check_token_file()
+        if not self._runner.is_ready:
+            raise no_worker()
         if await self._health.is_healthy():
             return Reply(HTTPStatus.OK, b'{"status":"ok"}')
         raise RefusedError(

@@ -183,7 +183,9 @@ class Methods:
         """Return the result of a method; raises `RequestError` for parameters that it does not take."""
         started, cursor = time.perf_counter(), _cursor_of(params)
         rest = None if cursor is None else self._pages.find(cursor)
-        done = await self._run(McpCall(method, json.dumps(params).encode(), self._caller, cursor, rest))
+        # Without a remainder the cursor is one of the store's, and the method reads it from its parameters.
+        known = None if rest is None else cursor
+        done = await self._run(McpCall(method, json.dumps(params).encode(), self._caller, known, rest))
         if done.complaint is not None:
             _log.warning("%s", done.complaint)
         for left, remainder in done.pages:

@@ -32,6 +32,8 @@ class Metrics:
         self._refused: Counter[str] = Counter()
         self.in_flight = 0
         self.token_file_unreadable_seconds = 0.0
+        self.workers_ready = 0
+        self.worker_restarts = 0
 
     def called(self, operation: str, outcome: str, seconds: float) -> None:
         """Count a finished call. The outcome is an HTTP status, or `ok` or `error` for an MCP tool."""
@@ -80,6 +82,13 @@ class Metrics:
             yield f'satchel_refusals_total{{reason="{reason}"}} {count}'
         yield from _head("satchel_in_flight", "gauge", "Calls that are running or waiting for a thread.")
         yield f"satchel_in_flight {self.in_flight}"
+        about = "Worker processes that can run calls; 0 if the service runs them itself."
+        yield from _head("satchel_workers_ready", "gauge", about)
+        yield f"satchel_workers_ready {self.workers_ready}"
+        yield from _head(
+            "satchel_worker_restarts_total", "counter", "Worker processes that died and were replaced."
+        )
+        yield f"satchel_worker_restarts_total {self.worker_restarts}"
         name = "satchel_token_file_unreadable_seconds"
         yield from _head(name, "gauge", "How long the token file could not be read; 0 if it can.")
         yield f"{name} {self.token_file_unreadable_seconds:.3f}"

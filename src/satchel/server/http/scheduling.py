@@ -80,6 +80,7 @@ class CallQueue:
         self._width = max(1, slots // 2) if shared else slots
         self._longest = self._width + ((waiting + 1) // 2 if shared else waiting)
         self._orgs: dict[str | None, _Org] = {}
+        self._waiting: dict[_Org, None] = {}
         self._running = 0
         self._brisk = 0
         # The time that the org of the last call had used: an org that comes back starts from here.
@@ -112,6 +113,7 @@ class CallQueue:
             found.used = max(found.used, self._now)
         given: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         found.waiting.append(given)
+        self._waiting[found] = None
         self._start_waiting()
         try:
             return await given
@@ -120,6 +122,7 @@ class CallQueue:
                 given.result().end()
             elif given in found.waiting:
                 found.waiting.remove(given)
+                self._note_waiting(found)
             raise
 
     def ended(self, org: _Org, *, brisk: bool) -> None:
@@ -132,6 +135,10 @@ class CallQueue:
         self._brisk -= 1
         self._start_waiting()
 
+    def _note_waiting(self, org: _Org) -> None:
+        if not org.waiting:
+            self._waiting.pop(org, None)
+
     def _drop_if_idle(self, org: _Org) -> None:
         """Forget an org without calls, unless it has used more time than others that are waiting."""
         if not self._running:
@@ -142,11 +149,12 @@ class CallQueue:
     def _start_waiting(self) -> None:
         """Let waiting calls run while there is room for them."""
         while self._running < self._slots and self._brisk < self._most_brisk:
-            ready = [each for each in self._orgs.values() if each.waiting and each.running < self._width]
+            ready = [each for each in self._waiting if each.running < self._width]
             if not ready:
                 return
             chosen = min(ready, key=lambda each: each.used)
             given = chosen.waiting.popleft()
+            self._note_waiting(chosen)
             if given.cancelled():
                 continue
             self._now = max(self._now, chosen.used)

@@ -5,7 +5,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import uvicorn
 
@@ -13,7 +13,8 @@ from satchel.api.satchel import Satchel
 from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimits
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
-from satchel.server.http.workers import Crew, WorkerSettings
+from satchel.server.http.worker_process import WorkerSettings
+from satchel.server.http.workers import Crew
 from satchel.server.listening import Address, listen, security_of
 from satchel.server.logs import configure_logging
 from satchel.server.process import exit_within
@@ -40,9 +41,10 @@ def serve(
     """Serve until a signal arrives; calls in flight get `grace` seconds to finish.
 
     With `workers`, calls run in as many worker processes as the limits say; otherwise in threads of this process.
+    Exits with code 1 if a worker process had to be killed because its calls did not end.
     """
     guard = ConnectionGuard(connections, on_refusal=gate.metrics.refused)
-    crew = None if workers is None else Crew(workers, limits.processes)
+    crew = None if workers is None else Crew(workers, limits.processes, gate.metrics)
     application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits, runner=crew)
     configure_logging()
     load_rules()
@@ -60,26 +62,17 @@ def serve(
         )
         server = Server(config, application)
 
-        async def run() -> None:
-            async with _at_work(crew):
-                shown = f"http://{address.shown}:{listener.getsockname()[1]}"
-                print(f"satchel: serving {shown}", file=sys.stderr, flush=True)
-                await server.serve(sockets=[listener])
+        async def run() -> bool:
+            if crew is not None:
+                await crew.start()
+            shown = f"http://{address.shown}:{listener.getsockname()[1]}"
+            print(f"satchel: serving {shown}", file=sys.stderr, flush=True)
+            await server.serve(sockets=[listener])
+            # The requests in flight are answered by now.
+            return crew is None or await crew.close(LAST_SECONDS / 2)
 
-        asyncio.run(run())
-
-
-@contextlib.asynccontextmanager
-async def _at_work(crew: Crew | None) -> AsyncIterator[None]:
-    """Start the worker processes, and end them after the requests in flight are answered."""
-    if crew is None:
-        yield
-        return
-    await crew.start()
-    try:
-        yield
-    finally:
-        await crew.close(LAST_SECONDS / 2)
+        if not asyncio.run(run()):
+            sys.exit(1)
 
 
 class Server(uvicorn.Server):

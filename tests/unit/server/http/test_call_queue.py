@@ -204,7 +204,7 @@ def test_a_call_that_nobody_waits_for_any_more_gives_up_its_place():
         calls.end("c")
         await asyncio.gather(calls.tasks[0], calls.tasks[2])
         assert calls.queue._running == 0
-        assert all(not org.waiting for org in calls.queue._orgs.values())
+        assert calls.queue._waiting == {}
 
     run(work)
 
@@ -232,6 +232,6 @@ def test_orgs_without_calls_are_forgotten():
             calls.end(str(number))
         await calls.begin(*map(str, range(300)))
         await calls.all_end()
-        assert calls.queue._orgs == {}
+        assert calls.queue._orgs == calls.queue._waiting == {}
 
     run(work)
