@@ -26,7 +26,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-__all__ = ["Database", "Server", "server"]
+__all__ = ["Database", "Server", "free_port", "server"]
 
 PASSWORD = "only for tests"
 # A socket path has at most 107 bytes, of which the folder's name and the socket's own take 35.
@@ -193,7 +193,7 @@ def _start(root: Path, settings: Mapping[str, str]) -> tuple[Path, str]:
     data = str(folder / "data")
     _run(folder, "initdb", "-D", data, "-U", "postgres", "--pwfile", str(words), "--encoding=UTF8", "--locale=C",
          "--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync", "--no-instructions")  # fmt: skip
-    port = _free_port()
+    port = free_port()
     ours = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": str(folder)}
     with (folder / "data" / "postgresql.auto.conf").open("a") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in {**settings, **ours}.items())
@@ -201,7 +201,8 @@ def _start(root: Path, settings: Mapping[str, str]) -> tuple[Path, str]:
     return folder, port
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """Return a port of the loopback interface that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return str(probe.getsockname()[1])

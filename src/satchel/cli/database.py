@@ -141,8 +141,9 @@ def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
         if found.citus
         else "no"
     )
+    server = f"PostgreSQL {found.server}{', a read-only replica' if found.read_only else ''}"
     return [
-        ("server", f"PostgreSQL {found.server}{', a read-only replica' if found.read_only else ''}"),
+        ("server", f"{server}{', through a connection pooler' if found.pooled else ''}"),
         ("pgvector", found.vector or "none"),
         ("schema", schema),
         ("login", acting),

@@ -158,6 +158,8 @@ class PostgresVectors(VectorTables):
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
+# A statement is prepared when it is executed this often on a connection.
+PREPARE_AFTER = 5
 # How many changes of a tenant are kept; whoever is further behind reads everything again.
 CHANGES_KEPT = 1_024
 CHANGES_BETWEEN_TRIMS = 256
@@ -209,6 +211,8 @@ class Access(NamedTuple):
     """The schema of pgvector."""
     distributed: bool = False
     """Whether the tables are distributed by Citus, which needs one statement for each setting."""
+    prepares: bool = False
+    """Whether statements are prepared. Behind a pooler, the next transaction may run where they are not known."""
 
 
 class _Text(Dumper):
@@ -266,6 +270,7 @@ class PostgresConnection:
     dialect = DIALECT
 
     def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
+        raw.prepare_threshold = PREPARE_AFTER if access.prepares else None
         self.raw = raw
         self.org: str | None = None
         self.access = access
@@ -303,7 +308,7 @@ class PostgresConnection:
 
     def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
         """Begin a transaction, for a tenant or none yet. All settings are local, as connection poolers require."""
-        schema, role, extensions, distributed = self.access
+        schema, role, extensions, distributed, _ = self.access
         # pg_catalog first, so that nobody can replace its functions.
         path = sql.SQL(", ").join(
             sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", schema, extensions))

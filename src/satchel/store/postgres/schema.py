@@ -53,6 +53,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     encoding: str
     read_only: bool
     """Whether it is a replica."""
+    pooled: bool
+    """Whether a connection pooler such as PgBouncer answers, and passes each transaction to any of its servers."""
     vector: str | None
     """The version of pgvector; None if it is not installed in this database."""
     extensions: str
@@ -75,12 +77,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def access(self) -> Access:
-        return Access(SCHEMA, self.role, self.extensions, self.distributed)
+        return Access(SCHEMA, self.role, self.extensions, self.distributed, prepares=not self.pooled)
 
 
 # `may_act`: since PostgreSQL 16, membership does not always allow SET ROLE.
 _CATALOGUE = """
 SELECT current_setting('server_version') AS server,
+    pg_backend_pid() AS backend,
     (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()) AS encoding,
     pg_is_in_recovery() AS read_only,
     (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
@@ -115,7 +118,7 @@ def status(address: Address) -> Status:
 
 
 def open_raw(address: Address) -> "psycopg.Connection[Any]":
-    """Open a connection that acts as its login."""
+    """Open a connection that acts as its login and prepares no statements."""
     return connect(address, Access(SCHEMA, None, "public")).raw
 
 
@@ -145,6 +148,7 @@ def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
             name: found[name]
             for name in ("server", "encoding", "read_only", "vector", "extensions", "login", "citus")
         },
+        pooled=found["backend"] != raw.info.backend_pid,
         version=version,
         role=ROLE if acting else None,
         bound=bool(bound),
