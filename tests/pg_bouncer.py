@@ -1,11 +1,8 @@
 """A real PgBouncer in transaction mode, in front of the PostgreSQL of the tests: the program of the system."""
 
 import contextlib
-import ctypes
 import os
-import pwd
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -17,13 +14,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pg_server import Server, free_port
+from pg_server import Server, end_with_parent, free_port, hand_over, not_root
 
 __all__ = ["Bouncer", "bouncer", "needs_pgbouncer"]
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 PATIENCE = 20.0
-PR_SET_PDEATHSIG = 1
 # Few connections, so that clients share them. Nothing is reset between transactions, as PgBouncer recommends.
 SETTINGS = {
     "pool_mode": "transaction",
@@ -78,37 +74,21 @@ def bouncer(pg: Server, settings: Mapping[str, str] | None = None, users: str = 
         lines = "".join(f"{name} = {value}\n" for name, value in {**ours, **SETTINGS, **(settings or {})}.items())
         where = f"host={told['host']} port={told['port']}"
         (folder / "pgbouncer.ini").write_text(f"[databases]\n* = {where}\n[pgbouncer]\n{lines}")
-        user = _hand_over(folder)
+        hand_over(folder)
         with subprocess.Popen(
             [PROGRAM, str(folder / "pgbouncer.ini")],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            user=user and user.pw_uid,
-            group=user and user.pw_gid,
-            extra_groups=user and [],
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
+            **not_root(),
         ) as process:
             try:
                 _wait_for(port, process, folder / "log")
                 yield Bouncer(port)
             finally:
                 process.kill()
-
-
-def _hand_over(folder: Path) -> pwd.struct_passwd | None:
-    """PgBouncer does not run as root: give its folder to the user that it runs as then."""
-    if os.geteuid() != 0:
-        return None
-    user = pwd.getpwnam("nobody")
-    for each in (folder, *folder.iterdir()):
-        os.chown(each, user.pw_uid, user.pw_gid)
-    return user
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wait_for(port: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

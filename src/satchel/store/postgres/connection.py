@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -269,11 +270,15 @@ class PostgresConnection:
 
     dialect = DIALECT
 
-    def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
+    def __init__(self, raw: "psycopg.Connection[Any]", access: Access, shown: str) -> None:
         raw.prepare_threshold = PREPARE_AFTER if access.prepares else None
         self.raw = raw
         self.org: str | None = None
         self.access = access
+        self.shown = shown
+        """The address, for errors."""
+        self.fresh = True
+        """Whether this is its first transaction."""
         self._cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
         self._entries: dict[str, IndexedTerms] = {}
@@ -293,6 +298,11 @@ class PostgresConnection:
         return self.raw.closed or self.raw.broken
 
     @property
+    def has_written(self) -> bool:
+        """Whether the transaction may have written something."""
+        return bool(self._held)
+
+    @property
     def idle(self) -> bool:
         """Whether the connection can be reused: not in a transaction, nothing pending."""
         return (
@@ -308,28 +318,59 @@ class PostgresConnection:
 
     def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
         """Begin a transaction, for a tenant or none yet. All settings are local, as connection poolers require."""
-        schema, role, extensions, distributed, _ = self.access
-        # pg_catalog first, so that nobody can replace its functions.
-        path = sql.SQL(", ").join(
-            sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", schema, extensions))
-        )
-        words = [
-            sql.SQL("BEGIN {}").format(_SNAPSHOT if snapshot else _PLAIN),
-            sql.SQL("SET LOCAL search_path TO {}").format(path),
-            sql.SQL("SET LOCAL lock_timeout TO {}").format(max(1, round(1000 * lock_seconds))),
-            *_PLANNING,
-        ]
-        if role is not None:
-            words.append(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
-        if org is not None:
-            words.append(_binding(org))
-        if distributed:
+        words = self._beginning(org, snapshot=snapshot, lock_seconds=lock_seconds)
+        if self.access.distributed:
             # Citus passes a setting on by the text of its statement, so each needs a statement of its own.
             with self.raw.pipeline():
                 for statement in words:
                     self.raw.execute(statement)
         else:
             self.raw.execute(sql.SQL("; ").join(words))
+        self._has_begun(org)
+
+    def begin_with_mark(self, org: str) -> int | None:
+        """Begin to read one state of a tenant, and return its mark; None if there is no such tenant."""
+        words = self._beginning(org, snapshot=True)
+        mark = self._only_row(*words, _MARK.format(sql.Identifier(self.access.schema), org))
+        self._has_begun(org)
+        return mark
+
+    def mark(self, org: str) -> int | None:
+        """Return the mark of a tenant now, with one round trip; None if there is no such tenant."""
+        begin, settings = sql.SQL("BEGIN READ ONLY"), [*self._role(), _binding(org)]
+        asked = _MARK.format(sql.Identifier(self.access.schema), org)
+        return self._only_row(begin, *settings, asked, sql.SQL("COMMIT"))
+
+    def _only_row(self, *statements: sql.SQL | sql.Composed) -> int | None:
+        """Run statements with one round trip, and return the number that one of them brings."""
+        cursor = self.raw.execute(sql.SQL("; ").join(statements))
+        while cursor.description is None:
+            assert cursor.nextset()
+        row = cursor.fetchone()
+        return None if row is None else int(row[0])
+
+    def _beginning(
+        self, org: str | None, *, snapshot: bool, lock_seconds: float = LOCK_SECONDS
+    ) -> list[sql.SQL | sql.Composed]:
+        # pg_catalog first, so that nobody can replace its functions.
+        path = sql.SQL(", ").join(
+            sql.Identifier(name)
+            for name in dict.fromkeys(("pg_catalog", self.access.schema, self.access.extensions))
+        )
+        return [
+            sql.SQL("BEGIN {}").format(_SNAPSHOT if snapshot else _PLAIN),
+            sql.SQL("SET LOCAL search_path TO {}").format(path),
+            sql.SQL("SET LOCAL lock_timeout TO {}").format(max(1, round(1000 * lock_seconds))),
+            *_PLANNING,
+            *self._role(),
+            *([] if org is None else [_binding(org)]),
+        ]
+
+    def _role(self) -> list[sql.SQL | sql.Composed]:
+        role = self.access.role
+        return [] if role is None else [sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role))]
+
+    def _has_begun(self, org: str | None) -> None:
         self.org = org
         self._forget()
 
@@ -347,7 +388,9 @@ class PostgresConnection:
         """Lock the tenant for writing until the transaction ends."""
         if self.org in self._held or self.org is None:
             return
-        while self.execute(self.statement("hold_tenant")).fetchone() is None:
+        # From the system, because forked processes must not draw the same marks.
+        mark = {"mark": secrets.randbits(63)}
+        while self.execute(self.statement("hold_tenant"), mark).fetchone() is None:
             self.execute(self.statement("new_tenant"))
         self._held.add(self.org)
 
@@ -491,15 +534,18 @@ def _numbers(values: list[Any]) -> Any:
     return values
 
 
+_MARK = sql.SQL("SELECT mark FROM {}.tenant WHERE org = {}")
+
+
 def _binding(org: str) -> sql.Composed:
     return sql.SQL("SET LOCAL satchel.org TO {}").format(org)
 
 
-def connect(address: Address, access: Access) -> PostgresConnection:
+def connect(address: Address, access: Access, *, connect_timeout: int = CONNECT_SECONDS) -> PostgresConnection:
     with reading_errors(address.shown):
         # Settings of the address take precedence.
         said = conninfo_to_dict(address.conninfo)
-        ours: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "satchel"}
+        ours: dict[str, Any] = {"connect_timeout": connect_timeout, "application_name": "satchel"}
         ours = {name: value for name, value in ours.items() if name not in said}
         raw = psycopg.connect(address.conninfo, autocommit=True, client_encoding="utf8", **ours)
     # One type for all integers, so that a statement is prepared once. The text format is for lists.
@@ -508,7 +554,7 @@ def connect(address: Address, access: Access) -> PostgresConnection:
     raw.adapters.register_dumper(str, _Text)
     raw.adapters.register_loader("text", _TextLoader)
     raw.adapters.register_loader("text", _WrittenLoader)
-    return PostgresConnection(raw, access)
+    return PostgresConnection(raw, access, address.shown)
 
 
 @contextlib.contextmanager
