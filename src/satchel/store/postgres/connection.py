@@ -51,8 +51,12 @@ _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _SCHEME = lazy_pattern(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
 # A password in the wrong field.
 _ASTRAY = lazy_pattern(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
-# Options that are shown beside user, host and database: not secret, and needed to identify the server.
-_REPEATED = ("hostaddr", "service", "target_session_attrs", "sslmode", "passfile")
+# Options that are shown beside user, host and database: not secret, and needed to reach the server.
+_REPEATED = (
+    *("hostaddr", "service", "target_session_attrs", "load_balance_hosts", "passfile", "require_auth"),
+    *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "channel_binding"),
+    *("gssencmode", "krbsrvname"),
+)
 _SECRET = ("password", "sslpassword")
 
 
@@ -591,6 +595,8 @@ def reading_errors(shown: str) -> Iterator[None]:
                 f"{shown}: the node {node[0]} of the cluster does not answer: {node[1]}; tenants on other nodes "
                 "are not affected"
             ) from error
+        if (problem := _problem(str(error))) is not None:
+            raise StoreError(f"{shown} {problem}") from error
         refusal = _reason(error).partition("FATAL: ")[2]
         if any(sign in refusal for sign in ("authentication", "does not exist", "no pg_hba.conf entry")):
             raise StoreError(
@@ -599,6 +605,66 @@ def reading_errors(shown: str) -> Iterator[None]:
         raise StoreUnreachableError(f"{shown} does not answer: {_reason(error)}") from error
     except psycopg.Error as error:
         raise StoreError(f"{shown}: {_reason(error)}") from error
+
+
+_UNSAFE = "cannot be reached safely"
+# What is wrong with TLS and passwords, as libpq and PgBouncer say it, and what to do. Trying again does not help.
+_PROBLEMS = (
+    (
+        lazy_pattern(r"certificate verify failed"),
+        _UNSAFE,
+        "sslrootcert must name the authority that signed the server's certificate",
+    ),
+    (
+        lazy_pattern(r'server certificate for [^\n]* does not match host name "[^"]*"'),
+        _UNSAFE,
+        "use a host name of the certificate in the address",
+    ),
+    (
+        lazy_pattern(r'root certificate file "[^"]*" does not exist|could not read root certificate file[^\n]*'),
+        _UNSAFE,
+        "name the certificate of the authority by sslrootcert=FILE, or sslrootcert=system for those of the system",
+    ),
+    (
+        lazy_pattern(r"server does not support SSL"),
+        _UNSAFE,
+        "set up TLS on the server; only on a network that you trust leave sslmode out",
+    ),
+    (
+        lazy_pattern(r"alert certificate required|alert unknown ca|alert handshake failure|alert bad certificate"),
+        _UNSAFE,
+        "sslcert and sslkey must name a client certificate that the server accepts, and its key",
+    ),
+    (
+        lazy_pattern(
+            r'private key file "[^"]*" has group or world access|'
+            r"certificate present, but not private key file[^\n]*"
+            r"|could not (?:load private key|read certificate) file[^\n]*",
+        ),
+        _UNSAFE,
+        "sslcert and sslkey must name a certificate and its key, which only its owner may read",
+    ),
+    (lazy_pattern(r"SSL required"), "refuses", "add sslmode=verify-full and sslrootcert=FILE to the address"),
+    (
+        lazy_pattern(r"no password supplied"),
+        "refuses",
+        "put the password into ~/.pgpass (or passfile=FILE), which only its owner may read, or into PGPASSWORD",
+    ),
+    (
+        lazy_pattern(r'definition of service "[^"]*" not found|service file "[^"]*" not found'),
+        "cannot be found",
+        "write the service into ~/.pg_service.conf, or name its file in PGSERVICEFILE",
+    ),
+    (lazy_pattern(r'invalid \w+ value: "[^"]*"'), "is no usable address", "correct this option of it"),
+)
+
+
+def _problem(message: str) -> str | None:
+    """Return what is wrong and what to do if a connection cannot be made like this; None if it may be next time."""
+    for pattern, what, advice in _PROBLEMS:
+        if found := pattern.search(message):
+            return f"{what}: {found[0]}; {advice}"
+    return None
 
 
 # Citus names the node in its message, or in the context of an error that the node itself reported.
