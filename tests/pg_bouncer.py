@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from pg_pair import Node
 from pg_server import Server, end_with_parent, free_port, hand_over, not_root
 
 __all__ = ["Bouncer", "bouncer", "needs_pgbouncer"]
@@ -55,10 +56,10 @@ class Bouncer:
 
 
 @contextlib.contextmanager
-def bouncer(pg: Server, settings: Mapping[str, str] | None = None, users: str = "") -> Iterator[Bouncer]:
+def bouncer(pg: Server | Node, settings: Mapping[str, str] | None = None, users: str = "") -> Iterator[Bouncer]:
     """Start PgBouncer in front of a server, and stop it afterwards."""
     assert PROGRAM is not None
-    told = conninfo_to_dict(pg.dsn())
+    told = conninfo_to_dict(pg.dsn() if isinstance(pg, Server) else pg.url())
     # Not where tests keep their files, which the user that PgBouncer runs as cannot read when tests run as root.
     with TemporaryDirectory(prefix="satchel-pgbouncer-", dir="/tmp") as name:
         folder, port = Path(name), free_port()

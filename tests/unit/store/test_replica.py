@@ -13,6 +13,7 @@ import pytest
 
 import satchel
 from conftest import Cli
+from pg_bouncer import bouncer, needs_pgbouncer
 from pg_pair import Node, Pair, pair, until
 from pg_server import PASSWORD, Server
 from satchel import Draft, InputError, Satchel
@@ -271,6 +272,35 @@ def test_a_wrong_password_for_the_replica_is_refused_and_not_printed(servers: Pa
     with pytest.raises(StoreError, match="refuses: password authentication failed") as caught:
         satchel.open(servers.primary.url(database), read_db=wrong)
     assert "wr0ng" not in str(caught.value)
+
+
+def test_the_environment_names_a_replica_for_the_store_that_it_names(
+    servers: Pair, database: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+):
+    own, reads = servers.primary.url(database), servers.standby.url(database)
+    monkeypatch.setenv("SATCHEL_DB", own)
+    monkeypatch.setenv("SATCHEL_READ_DB", reads)
+    with satchel.open(embedder="none") as bag:
+        assert is_from_replica(bag)
+    # A store that is named otherwise has another replica, or none.
+    with satchel.open(own) as bag:
+        assert not is_from_replica(bag)
+    assert "replica " in cli("db", "status", SATCHEL_DB=own, SATCHEL_READ_DB=reads).stdout
+    assert "replica " not in cli("db", "status", "--db", own, SATCHEL_READ_DB=reads).stdout
+
+
+@needs_pgbouncer
+def test_a_replica_behind_a_pooler_answers_reads(servers: Pair, database: str):
+    users = f'"postgres" "{PASSWORD}"\n'
+    with bouncer(servers.primary, users=users) as own, bouncer(servers.standby, users=users) as reads:
+        place = own.url(servers.primary.url(database)), reads.url(servers.standby.url(database))
+        with satchel.open(place[0], read_db=place[1], embedder="none") as bag:
+            for number in range(10):
+                bag.add(f"an apple {number}")
+                assert len(bag.recent(limit=20)) == number + 1
+            servers.catch_up()
+            assert is_from_replica(bag)
+            assert len(bag.recent(limit=20)) == 10
 
 
 STEPS = 60

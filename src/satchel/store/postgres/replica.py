@@ -10,7 +10,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 
-from satchel.errors import InputError, StoreBusyError, StoreError, StoreUnreachableError
+from satchel.errors import InputError, SatchelError, StoreUnreachableError
 from satchel.store.postgres.connection import Address, PostgresConnection, reading_errors
 from satchel.store.postgres.schema import SCHEMA_VERSION, Status, look, open_raw, refuse_unbound
 from satchel.store.postgres.transactions import Transactions
@@ -122,7 +122,8 @@ class Replica:
         now = mark()
         try:
             db, here = self._transactions.begin(partial(PostgresConnection.begin_with_mark, org=org), patience=0.0)
-        except (StoreError, StoreBusyError) as error:
+        except SatchelError as error:
+            # Also if it has become a server of something else.
             self._rest(error)
             return None
         if self._rests_until:
@@ -142,7 +143,7 @@ class Replica:
         self._rests_until = time.monotonic() + REST_SECONDS
         return True
 
-    def _rest(self, error: StoreError) -> None:
+    def _rest(self, error: SatchelError) -> None:
         if not self._rests_until:
             _log.warning("reads go to the primary server: %s", error)
         self._rests_until = time.monotonic() + REST_SECONDS
