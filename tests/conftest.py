@@ -20,6 +20,7 @@ from hypothesis import settings
 import citus_cluster
 import satchel
 from citus_cluster import Cluster
+from pg_bouncer import Bouncer, bouncer
 from pg_server import Database, Server, server
 from satchel import Satchel
 from satchel.embed.embedder import DEFAULT_EMBEDDER
@@ -45,6 +46,8 @@ Opening = Callable[..., Satchel]
 
 # What makes a test slow, wherever it is: PostgreSQL, cold starts of a command, crashes, real clients.
 SLOW_FIXTURES = {"pg", "pg_rows_url", "citus", "cold_cli"}
+# With this, tests that get an address of the tests' PostgreSQL reach it through PgBouncer.
+THROUGH_PGBOUNCER = bool(os.environ.get("SATCHEL_TEST_PGBOUNCER"))
 SLOW_FOLDERS = {"clients", "crash"}
 ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 
@@ -172,8 +175,16 @@ def pg_rows_url(request: pytest.FixtureRequest) -> Iterator[str]:
     assert request.node.get_closest_marker("slow"), "use ON_A_SERVER for the case that asks for a server"
     on_cluster = citus_cluster.ADDRESS and {"contract", "property"} & set(request.node.path.parts)
     database = request.getfixturevalue("citus" if on_cluster else "worker_database")
-    yield database.url
+    pooled = THROUGH_PGBOUNCER and not on_cluster
+    yield request.getfixturevalue("pg_bouncer").url(database.url) if pooled else database.url
     database.empty()
+
+
+@pytest.fixture(scope="session")
+def pg_bouncer(pg: Server) -> Iterator[Bouncer]:
+    """A PgBouncer in transaction mode in front of the PostgreSQL of the tests."""
+    with bouncer(pg) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

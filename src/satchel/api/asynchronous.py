@@ -32,13 +32,25 @@ def aopen(
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
     create: bool = True,
+    read_db: str | None = None,
+    cache_mb: int | None = None,
 ) -> "Opening":
     """Open a store as `satchel.open` does, without blocking the event loop.
 
     The arguments are the same. Use `async with satchel.aopen(…) as bag:`, which closes the store at the end, or
     `bag = await satchel.aopen(…)` and `await bag.close()`.
     """
-    return Opening(functools.partial(open_bag, location, counter=counter, embedder=embedder, create=create))
+    return Opening(
+        functools.partial(
+            open_bag,
+            location,
+            counter=counter,
+            embedder=embedder,
+            create=create,
+            read_db=read_db,
+            cache_mb=cache_mb,
+        )
+    )
 
 
 class Opening:

@@ -69,7 +69,13 @@ from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, fin
 from satchel.recall.indexer import Indexer, cache_bytes
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
-from satchel.store.locations import DEFAULT_STORE, default_location, open_store, restore_store
+from satchel.store.locations import (
+    DEFAULT_STORE,
+    default_location,
+    default_replica,
+    open_store,
+    restore_store,
+)
 from satchel.store.memories import short_ids as shortened_ids
 from satchel.store.memories import unforget as restored
 from satchel.store.store import Store
@@ -100,6 +106,7 @@ def open(
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
     create: bool = True,
+    read_db: str | None = None,
     cache_mb: int | None = None,
 ) -> "Satchel":
     """Open a store: a file, ":memory:" or "postgresql://…".
@@ -107,17 +114,21 @@ def open(
     Without a location it is the store that the command line uses: $SATCHEL_DB, then a file in the user data
     directory. A file that does not exist is created, unless `create` is False. `counter` is the vocabulary or the
     model whose tokens are counted, such as "o200k_base" or "gpt-4o". `embedder` makes the vectors of a new store,
-    `minilm` by default; an existing store keeps its own, and naming another one is an error. `cache_mb` is how many
-    megabytes searches may keep in memory between calls: $SATCHEL_CACHE_MB, then 256; 0 keeps nothing.
+    `minilm` by default; an existing store keeps its own, and naming another one is an error. `read_db` is the
+    address of a streaming replica of a PostgreSQL server, which answers reads whenever it is up to date;
+    $SATCHEL_READ_DB is that of $SATCHEL_DB. `cache_mb` is how many megabytes searches may keep in memory between
+    calls: $SATCHEL_CACHE_MB, then 256; 0 keeps nothing.
     """
     keeping = cache_bytes(cache_mb)
     counting = find_counter(counter)
     if embedder is not None:
         # Refused before a store is made for it.
         resolve_embedder(embedder)
-    store = open_store(
-        default_location(create=create) if location is DEFAULT_STORE else as_path(location), create=create
-    )
+    if location is DEFAULT_STORE:
+        place, replica = default_location(create=create), read_db or default_replica()
+    else:
+        place, replica = as_path(location), read_db
+    store = open_store(place, read_location=replica, create=create)
     try:
         return Satchel(store, counter=counting, indexer=Indexer(store, embedder, cache_bytes=keeping))
     except BaseException:

@@ -7,7 +7,7 @@ import click
 
 from satchel.cli.options import json_option
 from satchel.cli.output import print_json, print_rows, print_text
-from satchel.cli.store_options import location, store_options
+from satchel.cli.store_options import location, read_db_option, replica, store_options
 from satchel.errors import InputError
 from satchel.store.locations import (
     distribute_server,
@@ -15,11 +15,13 @@ from satchel.store.locations import (
     is_address,
     newest_schema,
     prepare_server,
+    replica_status,
     server_status,
     shown_location,
 )
 
 if TYPE_CHECKING:
+    from satchel.store.postgres.replica import ReplicaStatus
     from satchel.store.postgres.schema import Status
 
 __all__ = ["db_command"]
@@ -53,21 +55,25 @@ def upgrade_command(dry_run: bool, db: str | None) -> None:
 
 
 @db_command.command("status")
+@read_db_option
 @store_options
 @json_option
 @click.pass_context
-def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
+def status_command(ctx: click.Context, read_db: str | None, db: str | None, as_json: bool) -> None:
     """Show the server, pgvector, the schema and tenant isolation. Changes nothing.
 
     The exit code is 1 if the store cannot be used, or not on all nodes of a cluster.
     """
-    found = server_status(_server(db))
+    url, read_url = _server(db), replica(db, read_db)
+    found = server_status(url)
+    reads = None if read_url is None else replica_status(url, read_url)
     newest = newest_schema()
     if as_json:
-        print_json({"status": found, "newest": newest, "upgrade_due": found.version < newest})
+        facts = {"status": found, "newest": newest, "upgrade_due": found.version < newest}
+        print_json(facts if reads is None else facts | {"replica": reads})
     else:
         print_text(f"{found.place}\n")
-        print_rows(_status_rows(found, newest))
+        print_rows([*_status_rows(found, newest), *([] if reads is None else [("replica", _replica(reads))])])
     if found.version != newest or not found.bound or not all(each.answers for each in found.nodes):
         ctx.exit(1)
 
@@ -120,6 +126,12 @@ def _print_done(done: Sequence[str], url: str, *, dry_run: bool) -> None:
 _DEAD = " does not answer: the tenants on it cannot be read or written"
 
 
+def _replica(found: "ReplicaStatus") -> str:
+    if found.is_primary:
+        return f"{found.place}, which is the primary server itself"
+    return f"{found.place}, {f'{found.bytes_behind:,} bytes behind' if found.bytes_behind else 'up to date'}"
+
+
 def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
     schema = str(found.version) if found.version else "none; `satchel db init` creates it"
     if 0 < found.version < newest:
@@ -141,8 +153,9 @@ def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
         if found.citus
         else "no"
     )
+    server = f"PostgreSQL {found.server}{', a read-only replica' if found.read_only else ''}"
     return [
-        ("server", f"PostgreSQL {found.server}{', a read-only replica' if found.read_only else ''}"),
+        ("server", f"{server}{', through a connection pooler' if found.pooled else ''}"),
         ("pgvector", found.vector or "none"),
         ("schema", schema),
         ("login", acting),

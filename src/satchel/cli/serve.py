@@ -14,6 +14,8 @@ from satchel.cli.output import note
 from satchel.cli.store_options import (
     counter_option,
     embedder_option,
+    read_db_option,
+    replica,
     store_opener,
     store_options,
 )
@@ -135,6 +137,7 @@ def _oauth_options(command: Command) -> Command:
 )
 @counter_option
 @embedder_option
+@read_db_option
 @store_options
 def serve_command(
     address: str,
@@ -153,6 +156,7 @@ def serve_command(
     grace: int,
     counter: str | None,
     embedder: str | None,
+    read_db: str | None,
     db: str | None,
     **oauth: Any,
 ) -> None:
@@ -173,7 +177,7 @@ def serve_command(
     if org is not None and (tokens is not None or settings is not None):
         other = "--tokens" if tokens is not None else "--oauth-issuer"
         raise InputError(f"--org and {other} cannot be combined, because each token has its own org; give one")
-    opener = store_opener(db, create=True, counter=counter, embedder=embedder)
+    opener = store_opener(db, create=True, counter=counter, embedder=embedder, read_db=replica(db, read_db))
     processes = _processes(processes, opener.location)
     counts = (
         ("--threads", threads, 1),
@@ -207,6 +211,7 @@ def serve_command(
         if processes > 1:
             workers = WorkerSettings(
                 location=opener.location,
+                read_db=opener.read_db,
                 counter=opener.counter,
                 embedder=opener.embedder,
                 threads=threads,

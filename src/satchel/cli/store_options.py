@@ -15,7 +15,14 @@ from click.core import ParameterSource
 
 from satchel.errors import InputError
 from satchel.model.scope_fields import DEFAULT_ORG, SCOPE_FIELDS, SCOPE_HELP
-from satchel.store.locations import DEFAULT_FILE, default_location, is_address, shown_location, user_data_file
+from satchel.store.locations import (
+    DEFAULT_FILE,
+    default_location,
+    default_replica,
+    is_address,
+    shown_location,
+    user_data_file,
+)
 
 if TYPE_CHECKING:
     from satchel.api.satchel import Satchel
@@ -31,7 +38,9 @@ __all__ = [
     "location_to_write",
     "named_scope",
     "open_store_for",
+    "read_db_option",
     "refuse_options_of_group",
+    "replica",
     "scope_options",
     "store_opener",
     "store_options",
@@ -42,6 +51,12 @@ Command = Callable[..., Any]
 EMBEDDER_VARIABLE = "SATCHEL_EMBEDDER"
 LONGEST_PLAIN_NAME = 100
 
+read_db_option = click.option(
+    "--read-db",
+    metavar="STORE",
+    help="A streaming replica of the server, which answers reads whenever it is up to date. "
+    "Default: $SATCHEL_READ_DB for the store of $SATCHEL_DB.",
+)
 counter_option = click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
 
 
@@ -86,6 +101,13 @@ def location(db: str | None) -> str:
     if given is not None and not given.strip():
         raise InputError("--db is empty; name a file or a server, or leave it out")
     return given or default_location()
+
+
+def replica(db: str | None, read_db: str | None) -> str | None:
+    """The replica for reads: --read-db, then $SATCHEL_READ_DB if the store is that of $SATCHEL_DB."""
+    if read_db is not None and not read_db.strip():
+        raise InputError("--read-db is empty; name a server, or leave it out")
+    return read_db or (default_replica() if _given("db", db) is None else None)
 
 
 def cache_folder() -> Path:
@@ -135,6 +157,8 @@ class StoreOpener(NamedTuple):
     create: bool
     counter: str | None
     embedder: str | None
+    read_db: str | None = None
+    """The replica that answers reads."""
 
     def __call__(self) -> "Satchel":
         """Open the store, inside the scope that the options name."""
@@ -143,7 +167,9 @@ class StoreOpener(NamedTuple):
 
         counting = self.counter or DEFAULT_COUNTER
         try:
-            bag = open_bag(self.location, create=self.create, counter=counting, embedder=self.embedder)
+            bag = open_bag(
+                self.location, create=self.create, counter=counting, embedder=self.embedder, read_db=self.read_db
+            )
         except InputError as error:
             raise InputError(_about(str(error), self.db)) from error
         if self.location == ":memory:":
@@ -179,10 +205,11 @@ def store_opener(
     create: bool = False,
     counter: str | None = None,
     embedder: str | None = None,
+    read_db: str | None = None,
 ) -> StoreOpener:
     """How to open the store a command works on."""
     place = location_to_write(db) if create else location(db)
-    return StoreOpener(place, _given("db", db), scope or {}, create, counter, embedder)
+    return StoreOpener(place, _given("db", db), scope or {}, create, counter, embedder, read_db)
 
 
 def open_store_for(

@@ -256,6 +256,8 @@ def finish_reembedding(db: Database, wanted: Embedding) -> bool:
         db.vectors.drop(old)
     db.execute(db.statement("make_current"), {"generation": building.number})
     db.execute(db.statement("clear_backlog"))
+    # A change of no memory: after a failover that lost it, other vectors may get the same generation.
+    db.log_changes([0])
     return True
 
 

@@ -12,6 +12,7 @@ from satchel.model.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from satchel.store.postgres.connection import Address
+    from satchel.store.postgres.replica import ReplicaStatus
     from satchel.store.postgres.schema import Status
     from satchel.store.store import Store
 
@@ -19,6 +20,7 @@ __all__ = [
     "DEFAULT_FILE",
     "DEFAULT_STORE",
     "default_location",
+    "default_replica",
     "distribute_server",
     "index_left",
     "index_server",
@@ -26,6 +28,7 @@ __all__ = [
     "newest_schema",
     "open_store",
     "prepare_server",
+    "replica_status",
     "restore_store",
     "secrets_in",
     "server_status",
@@ -65,6 +68,11 @@ def default_location(*, create: bool = False) -> str:
     return str(file)
 
 
+def default_replica() -> str | None:
+    """Return the replica for reads of the store that $SATCHEL_DB names, which is $SATCHEL_READ_DB; None without."""
+    return (os.environ.get("SATCHEL_READ_DB") or None) if os.environ.get("SATCHEL_DB") else None
+
+
 def user_data_file() -> Path:
     """Return the path of the default store in the user data directory of this system."""
     from platformdirs import user_data_path
@@ -87,16 +95,23 @@ def secrets_in(location: str) -> tuple[str, ...]:
     return _parsed(location).secrets if is_address(location) else ()
 
 
-def open_store(location: str, *, create: bool = True, unbound: bool = False) -> "Store":
+def open_store(
+    location: str, *, read_location: str | None = None, create: bool = True, unbound: bool = False
+) -> "Store":
     """Open the store at a location: a file, ":memory:", or the URL of a PostgreSQL database.
 
+    `read_location` is the URL of a streaming replica, which answers reads whenever it is up to date.
     With `unbound`, a server may be entered by a login that sees all orgs, for reading them: statements still name
     their org, but row-level security does not check it.
     """
+    if read_location is not None and not (is_address(location) and is_address(read_location)):
+        raise InputError(
+            "reads are answered by a replica of a server: give both as postgresql://…, or only the store itself"
+        )
     if is_address(location):
         with _needing_psycopg():
             from satchel.store.postgres.store import PostgresStore
-        return PostgresStore(location, create=create, unbound=unbound)
+        return PostgresStore(location, read_location=read_location, create=create, unbound=unbound)
     from satchel.store.sqlite.store import SqliteStore
 
     return SqliteStore(location, create=create)
@@ -119,6 +134,14 @@ def server_status(url: str) -> "Status":
     from satchel.store.postgres.schema import status
 
     return status(address)
+
+
+def replica_status(url: str, read_url: str) -> "ReplicaStatus":
+    """Return the status of a replica of a server. Refuses what is no replica of it."""
+    address, read_address = _parsed(url), _parsed(read_url)
+    from satchel.store.postgres.replica import replica_status as status
+
+    return status(address, read_address)
 
 
 def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:

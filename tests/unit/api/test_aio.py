@@ -47,3 +47,14 @@ def test_a_transaction_runs_in_one_thread(path: Path):
             return await bag.run(both)
 
     assert asyncio.run(work()) == 2
+
+
+def test_a_store_is_opened_with_the_same_arguments_as_without_waiting() -> None:
+    taken = [list(inspect.signature(each).parameters) for each in (satchel.open, satchel.aopen)]
+    assert taken[0] == taken[1]
+
+    async def limit() -> int:
+        async with satchel.aopen(":memory:", cache_mb=7) as bag:
+            return (await bag.stats()).cache_limit
+
+    assert asyncio.run(limit()) == 7_000_000

@@ -22,10 +22,13 @@ SHOWN = {
     "postgresql://u:geheim@[::1]:5433/d": "postgresql://u@[::1]:5433/d",
     "postgresql://?service=work&password=geheim": "postgresql:///?service=work",
     "postgresql://u@h/d?passfile=/home/u/.pgpass&sslmode=require": (
-        "postgresql://u@h/d?sslmode=require&passfile=/home/u/.pgpass"
+        "postgresql://u@h/d?passfile=/home/u/.pgpass&sslmode=require"
+    ),
+    "postgresql://u:geheim@h/d?sslrootcert=/etc/ca.crt&sslmode=verify-full&sslcert=me.crt&sslkey=me.key": (
+        "postgresql://u@h/d?sslmode=verify-full&sslrootcert=/etc/ca.crt&sslcert=me.crt&sslkey=me.key"
     ),
     "postgresql://u%40corp:geheim@h/my%20notes": "postgresql://u%40corp@h/my%20notes",
-    "postgresql://u:geh%2Feim@h/d?sslkey=k&sslpassword=geheim": "postgresql://u@h/d",
+    "postgresql://u:geh%2Feim@h/d?sslkey=k&sslpassword=geheim": "postgresql://u@h/d?sslkey=k",
 }
 
 
@@ -35,7 +38,7 @@ def test_an_address_is_shown_without_its_password_and_can_be_used_again(url: str
     assert address.shown == SHOWN[url]
     assert address.conninfo == url
     given, again = conninfo_to_dict(url), conninfo_to_dict(address.shown)
-    for name in ("user", "host", "port", "dbname", "service"):
+    for name in ("user", "host", "port", "dbname", "service", "sslmode", "sslrootcert", "sslcert", "sslkey"):
         assert again.get(name) == given.get(name), name
 
 

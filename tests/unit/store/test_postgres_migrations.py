@@ -158,7 +158,7 @@ def test_memories_from_before_confirmations_are_confirmed_by_their_text(pg_url: 
         for column in ("text_key", "confirmations", "confirmed_at", "tail", "metadata"):
             raw.execute(f"ALTER TABLE satchel.memory DROP COLUMN {column}".encode())
         raw.execute("DROP TABLE satchel.change")
-        raw.execute("ALTER TABLE satchel.tenant DROP COLUMN changes")
+        raw.execute("ALTER TABLE satchel.tenant DROP COLUMN changes, DROP COLUMN mark")
         raw.execute("DROP INDEX satchel.memory_revised, satchel.relation_time, satchel.history_unrelated")
         raw.execute("DROP FUNCTION satchel.matching(text, tsquery)")
         raw.execute(

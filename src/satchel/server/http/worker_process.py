@@ -39,6 +39,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The first message to a worker: what it needs to know."""
 
     location: str
+    read_db: str | None
     counter: str | None
     embedder: str | None
     threads: int
@@ -143,9 +144,11 @@ def _serve(settings: WorkerSettings, requests: BinaryIO, responses: BinaryIO) ->
 
     configure_logging()
     load_rules()
-    counter = settings.counter or DEFAULT_COUNTER
+    counter, read_db = settings.counter or DEFAULT_COUNTER, settings.read_db
     with (
-        open_bag(settings.location, create=False, counter=counter, embedder=settings.embedder) as bag,
+        open_bag(
+            settings.location, create=False, counter=counter, embedder=settings.embedder, read_db=read_db
+        ) as bag,
         ThreadPoolExecutor(settings.threads, thread_name_prefix="call") as pool,
     ):
         bag.warm_up(whole=True)

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -52,8 +53,12 @@ _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _SCHEME = lazy_pattern(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
 # A password in the wrong field.
 _ASTRAY = lazy_pattern(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
-# Options that are shown beside user, host and database: not secret, and needed to identify the server.
-_REPEATED = ("hostaddr", "service", "target_session_attrs", "sslmode", "passfile")
+# Options that are shown beside user, host and database: not secret, and needed to reach the server.
+_REPEATED = (
+    *("hostaddr", "service", "target_session_attrs", "load_balance_hosts", "passfile", "require_auth"),
+    *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir", "channel_binding"),
+    *("gssencmode", "krbsrvname"),
+)
 _SECRET = ("password", "sslpassword")
 
 
@@ -170,6 +175,8 @@ class PostgresVectors(VectorTables):
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
+# A statement is prepared when it is executed this often on a connection.
+PREPARE_AFTER = 5
 # How many changes of a tenant are kept; whoever is further behind reads everything again.
 CHANGES_KEPT = 1_024
 CHANGES_BETWEEN_TRIMS = 256
@@ -221,6 +228,8 @@ class Access(NamedTuple):
     """The schema of pgvector."""
     distributed: bool = False
     """Whether the tables are distributed by Citus, which needs one statement for each setting."""
+    prepares: bool = False
+    """Whether statements are prepared. Behind a pooler, the next transaction may run where they are not known."""
 
 
 class _Text(Dumper):
@@ -277,10 +286,15 @@ class PostgresConnection:
 
     dialect = DIALECT
 
-    def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
+    def __init__(self, raw: "psycopg.Connection[Any]", access: Access, shown: str) -> None:
+        raw.prepare_threshold = PREPARE_AFTER if access.prepares else None
         self.raw = raw
         self.org: str | None = None
         self.access = access
+        self.shown = shown
+        """The address, for errors."""
+        self.fresh = True
+        """Whether this is its first transaction."""
         self._cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
         self._entries: dict[str, IndexedTerms] = {}
@@ -302,6 +316,11 @@ class PostgresConnection:
         return self.raw.closed or self.raw.broken
 
     @property
+    def has_written(self) -> bool:
+        """Whether the transaction may have written something."""
+        return bool(self._held)
+
+    @property
     def idle(self) -> bool:
         """Whether the connection can be reused: not in a transaction, nothing pending."""
         return (
@@ -317,28 +336,59 @@ class PostgresConnection:
 
     def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
         """Begin a transaction, for a tenant or none yet. All settings are local, as connection poolers require."""
-        schema, role, extensions, distributed = self.access
-        # pg_catalog first, so that nobody can replace its functions.
-        path = sql.SQL(", ").join(
-            sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", schema, extensions))
-        )
-        words = [
-            sql.SQL("BEGIN {}").format(_SNAPSHOT if snapshot else _PLAIN),
-            sql.SQL("SET LOCAL search_path TO {}").format(path),
-            sql.SQL("SET LOCAL lock_timeout TO {}").format(max(1, round(1000 * lock_seconds))),
-            *_PLANNING,
-        ]
-        if role is not None:
-            words.append(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
-        if org is not None:
-            words.append(_binding(org))
-        if distributed:
+        words = self._beginning(org, snapshot=snapshot, lock_seconds=lock_seconds)
+        if self.access.distributed:
             # Citus passes a setting on by the text of its statement, so each needs a statement of its own.
             with self.raw.pipeline():
                 for statement in words:
                     self.raw.execute(statement)
         else:
             self.raw.execute(sql.SQL("; ").join(words))
+        self._has_begun(org, snapshot=snapshot)
+
+    def begin_with_mark(self, org: str) -> int | None:
+        """Begin to read one state of a tenant, and return its mark; None if there is no such tenant."""
+        words = self._beginning(org, snapshot=True)
+        mark = self._only_row(*words, _MARK.format(sql.Identifier(self.access.schema), org))
+        self._has_begun(org, snapshot=True)
+        return mark
+
+    def mark(self, org: str) -> int | None:
+        """Return the mark of a tenant now, with one round trip; None if there is no such tenant."""
+        begin, settings = sql.SQL("BEGIN READ ONLY"), [*self._role(), _binding(org)]
+        asked = _MARK.format(sql.Identifier(self.access.schema), org)
+        return self._only_row(begin, *settings, asked, sql.SQL("COMMIT"))
+
+    def _only_row(self, *statements: sql.SQL | sql.Composed) -> int | None:
+        """Run statements with one round trip, and return the number that one of them brings."""
+        cursor = self.raw.execute(sql.SQL("; ").join(statements))
+        while cursor.description is None:
+            assert cursor.nextset()
+        row = cursor.fetchone()
+        return None if row is None else int(row[0])
+
+    def _beginning(
+        self, org: str | None, *, snapshot: bool, lock_seconds: float = LOCK_SECONDS
+    ) -> list[sql.SQL | sql.Composed]:
+        # pg_catalog first, so that nobody can replace its functions.
+        path = sql.SQL(", ").join(
+            sql.Identifier(name)
+            for name in dict.fromkeys(("pg_catalog", self.access.schema, self.access.extensions))
+        )
+        return [
+            sql.SQL("BEGIN {}").format(_SNAPSHOT if snapshot else _PLAIN),
+            sql.SQL("SET LOCAL search_path TO {}").format(path),
+            sql.SQL("SET LOCAL lock_timeout TO {}").format(max(1, round(1000 * lock_seconds))),
+            *_PLANNING,
+            *self._role(),
+            *([] if org is None else [_binding(org)]),
+        ]
+
+    def _role(self) -> list[sql.SQL | sql.Composed]:
+        role = self.access.role
+        return [] if role is None else [sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role))]
+
+    def _has_begun(self, org: str | None, *, snapshot: bool) -> None:
         self.org = org
         self._forget()
         self.generations = {} if snapshot else None
@@ -357,7 +407,9 @@ class PostgresConnection:
         """Lock the tenant for writing until the transaction ends."""
         if self.org in self._held or self.org is None:
             return
-        while self.execute(self.statement("hold_tenant")).fetchone() is None:
+        # From the system, because forked processes must not draw the same marks.
+        mark = {"mark": secrets.randbits(63)}
+        while self.execute(self.statement("hold_tenant"), mark).fetchone() is None:
             self.execute(self.statement("new_tenant"))
         self._held.add(self.org)
 
@@ -573,15 +625,22 @@ def _numbers(values: list[Any]) -> Any:
     return values
 
 
+_MARK = sql.SQL("SELECT mark FROM {}.tenant WHERE org = {}")
+
+
 def _binding(org: str) -> sql.Composed:
     return sql.SQL("SET LOCAL satchel.org TO {}").format(org)
 
 
-def connect(address: Address, access: Access) -> PostgresConnection:
+# A server whose machine is gone says nothing. Without these, a write would wait for it a quarter of an hour.
+_GIVE_UP = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
+
+
+def connect(address: Address, access: Access, *, connect_timeout: int = CONNECT_SECONDS) -> PostgresConnection:
     with reading_errors(address.shown):
         # Settings of the address take precedence.
         said = conninfo_to_dict(address.conninfo)
-        ours: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "satchel"}
+        ours: dict[str, Any] = {"connect_timeout": connect_timeout, "application_name": "satchel", **_GIVE_UP}
         ours = {name: value for name, value in ours.items() if name not in said}
         raw = psycopg.connect(address.conninfo, autocommit=True, client_encoding="utf8", **ours)
     # One type for all integers, so that a statement is prepared once. The text format is for lists.
@@ -590,7 +649,7 @@ def connect(address: Address, access: Access) -> PostgresConnection:
     raw.adapters.register_dumper(str, _Text)
     raw.adapters.register_loader("text", _TextLoader)
     raw.adapters.register_loader("text", _WrittenLoader)
-    return PostgresConnection(raw, access)
+    return PostgresConnection(raw, access, address.shown)
 
 
 @contextlib.contextmanager
@@ -625,6 +684,8 @@ def reading_errors(shown: str) -> Iterator[None]:
                 f"{shown}: the node {node[0]} of the cluster does not answer: {node[1]}; tenants on other nodes "
                 "are not affected"
             ) from error
+        if (problem := _problem(str(error))) is not None:
+            raise StoreError(f"{shown} {problem}") from error
         refusal = _reason(error).partition("FATAL: ")[2]
         if any(sign in refusal for sign in ("authentication", "does not exist", "no pg_hba.conf entry")):
             raise StoreError(
@@ -633,6 +694,66 @@ def reading_errors(shown: str) -> Iterator[None]:
         raise StoreUnreachableError(f"{shown} does not answer: {_reason(error)}") from error
     except psycopg.Error as error:
         raise StoreError(f"{shown}: {_reason(error)}") from error
+
+
+_UNSAFE = "cannot be reached safely"
+# What is wrong with TLS and passwords, as libpq and PgBouncer say it, and what to do. Trying again does not help.
+_PROBLEMS = (
+    (
+        lazy_pattern(r"certificate verify failed"),
+        _UNSAFE,
+        "sslrootcert must name the authority that signed the server's certificate",
+    ),
+    (
+        lazy_pattern(r'server certificate for [^\n]* does not match host name "[^"]*"'),
+        _UNSAFE,
+        "use a host name of the certificate in the address",
+    ),
+    (
+        lazy_pattern(r'root certificate file "[^"]*" does not exist|could not read root certificate file[^\n]*'),
+        _UNSAFE,
+        "name the certificate of the authority by sslrootcert=FILE, or sslrootcert=system for those of the system",
+    ),
+    (
+        lazy_pattern(r"server does not support SSL"),
+        _UNSAFE,
+        "set up TLS on the server; only on a network that you trust leave sslmode out",
+    ),
+    (
+        lazy_pattern(r"alert certificate required|alert unknown ca|alert handshake failure|alert bad certificate"),
+        _UNSAFE,
+        "sslcert and sslkey must name a client certificate that the server accepts, and its key",
+    ),
+    (
+        lazy_pattern(
+            r'private key file "[^"]*" has group or world access|'
+            r"certificate present, but not private key file[^\n]*"
+            r"|could not (?:load private key|read certificate) file[^\n]*",
+        ),
+        _UNSAFE,
+        "sslcert and sslkey must name a certificate and its key, which only its owner may read",
+    ),
+    (lazy_pattern(r"SSL required"), "refuses", "add sslmode=verify-full and sslrootcert=FILE to the address"),
+    (
+        lazy_pattern(r"no password supplied"),
+        "refuses",
+        "put the password into ~/.pgpass (or passfile=FILE), which only its owner may read, or into PGPASSWORD",
+    ),
+    (
+        lazy_pattern(r'definition of service "[^"]*" not found|service file "[^"]*" not found'),
+        "cannot be found",
+        "write the service into ~/.pg_service.conf, or name its file in PGSERVICEFILE",
+    ),
+    (lazy_pattern(r'invalid \w+ value: "[^"]*"'), "is no usable address", "correct this option of it"),
+)
+
+
+def _problem(message: str) -> str | None:
+    """Return what is wrong and what to do if a connection cannot be made like this; None if it may be next time."""
+    for pattern, what, advice in _PROBLEMS:
+        if found := pattern.search(message):
+            return f"{what}: {found[0]}; {advice}"
+    return None
 
 
 # Citus names the node in its message, or in the context of an error that the node itself reported.

@@ -11,7 +11,14 @@ import psycopg
 from psycopg import errors, sql
 
 from satchel.errors import InputError, StoreError, StoreFormatError, StoreReadOnlyError, StoreVersionError
-from satchel.store.postgres.connection import Access, Address, PostgresConnection, connect, reading_errors
+from satchel.store.postgres.connection import (
+    CONNECT_SECONDS,
+    Access,
+    Address,
+    PostgresConnection,
+    connect,
+    reading_errors,
+)
 
 __all__ = [
     "OLDEST_SERVER",
@@ -26,6 +33,7 @@ __all__ = [
     "open_raw",
     "prepare",
     "refuse_newer",
+    "refuse_unbound",
     "refuse_without_vector",
     "spread",
     "status",
@@ -53,6 +61,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     encoding: str
     read_only: bool
     """Whether it is a replica."""
+    pooled: bool
+    """Whether a connection pooler such as PgBouncer answers, and passes each transaction to any of its servers."""
     vector: str | None
     """The version of pgvector; None if it is not installed in this database."""
     extensions: str
@@ -75,12 +85,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def access(self) -> Access:
-        return Access(SCHEMA, self.role, self.extensions, self.distributed)
+        return Access(SCHEMA, self.role, self.extensions, self.distributed, prepares=not self.pooled)
 
 
 # `may_act`: since PostgreSQL 16, membership does not always allow SET ROLE.
 _CATALOGUE = """
 SELECT current_setting('server_version') AS server,
+    pg_backend_pid() AS backend,
     (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()) AS encoding,
     pg_is_in_recovery() AS read_only,
     (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
@@ -114,9 +125,9 @@ def status(address: Address) -> Status:
         return msgspec.structs.replace(found, nodes=nodes, tenants=_tenants(raw) if counted else None)
 
 
-def open_raw(address: Address) -> "psycopg.Connection[Any]":
-    """Open a connection that acts as its login."""
-    return connect(address, Access(SCHEMA, None, "public")).raw
+def open_raw(address: Address, *, connect_timeout: int = CONNECT_SECONDS) -> "psycopg.Connection[Any]":
+    """Open a connection that acts as its login and prepares no statements."""
+    return connect(address, Access(SCHEMA, None, "public"), connect_timeout=connect_timeout).raw
 
 
 def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
@@ -145,6 +156,7 @@ def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
             name: found[name]
             for name in ("server", "encoding", "read_only", "vector", "extensions", "login", "citus")
         },
+        pooled=found["backend"] != raw.info.backend_pid,
         version=version,
         role=ROLE if acting else None,
         bound=bool(bound),
@@ -252,7 +264,7 @@ def first_connection(address: Address, *, create: bool, unbound: bool = False) -
             unless_all_is_well.callback(raw.close)
             access = _access_of(raw, address, create=create, unbound=unbound)
         unless_all_is_well.pop_all()
-        return PostgresConnection(raw, access)
+        return PostgresConnection(raw, access, address.shown)
 
 
 def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool, unbound: bool) -> Access:
@@ -264,13 +276,18 @@ def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool
         prepare(address)
         found = look(raw, address)
     refuse_without_vector(found)
-    if not found.bound and not unbound:
+    if not unbound:
+        refuse_unbound(found)
+    return found.access
+
+
+def refuse_unbound(found: Status) -> None:
+    if not found.bound:
         raise StoreError(
-            f"{address.shown}: row-level security does not bind the login {found.login}, so tenants would not be "
+            f"{found.place}: row-level security does not bind the login {found.login}, so tenants would not be "
             "kept apart; run `satchel db init` with the owner of the tables, or use a login that is a member of "
             f"{ROLE}"
         )
-    return found.access
 
 
 def _refuse_without_store(found: Status) -> None:

@@ -1,26 +1,23 @@
 """The PostgreSQL store: one database for many tenants, isolated from each other.
 
-`Connections` manages the transactions of threads, and replaces lost connections.
+`Connections` manages the transactions of threads.
 """
 
 import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
 from weakref import WeakValueDictionary
 
-import psycopg
-
-from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
+from satchel.errors import StoreBusyError, StoreError
 from satchel.model.memory import Scope
 from satchel.store import memories
 from satchel.store.contract import Check
-from satchel.store.database import Pool
 from satchel.store.memories import Uses
 from satchel.store.postgres import health
 from satchel.store.postgres.connection import (
@@ -31,21 +28,20 @@ from satchel.store.postgres.connection import (
     parse_address,
     reading_errors,
 )
+from satchel.store.postgres.replica import Replica, replica_of
 from satchel.store.postgres.schema import first_connection
 from satchel.store.postgres.search import PostgresSearch
+from satchel.store.postgres.transactions import ENDED, Transactions
 from satchel.store.sessions import Ledgers
 from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
 
 __all__ = ["Connections", "PostgresStore"]
 
 
-CONNECTIONS = 16
-# At most this many of them are used by writers.
+# At most this many connections are used by writers.
 WRITERS = 12
 # How long a call waits for a server that restarts.
 PATIENCE = 5.0
-NAP = 0.1
-ENDED = "an earlier failure has ended this transaction; nothing of it was stored"
 
 
 class _Turn:
@@ -56,13 +52,14 @@ class _Turn:
 
 
 class Connections:
-    """Provides connections inside a transaction, and commits or rolls it back afterwards."""
+    """Provides connections inside a transaction: to the primary server, or for reads to a replica."""
 
-    def __init__(self, address: Address, first: PostgresConnection) -> None:
+    def __init__(self, address: Address, first: PostgresConnection, replica: Replica | None = None) -> None:
         self._address = address
         self._access = first.access
-        self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS, patience=LOCK_SECONDS)
-        self._pool.adopt(first)
+        self._primary = Transactions(self._connect)
+        self._primary.adopt(first)
+        self._replica = replica
         self._queue()
 
     def _queue(self) -> None:
@@ -91,16 +88,16 @@ class Connections:
     def reading(self, org: str, *, snapshot: bool = False) -> Iterator[PostgresConnection]:
         """Return a connection for one statement, or for several that see the same state."""
         if (outer := self.current) is not None:
-            with reading_errors(self._address.shown):
+            with reading_errors(outer.shown):
                 outer.bind(org)
                 yield outer
             return
         reader: PostgresConnection | None = getattr(self._current, "reader", None)
         if reader is not None and reader.org == org:
-            with reading_errors(self._address.shown):
+            with reading_errors(reader.shown):
                 yield reader
             return
-        with self._begun(org, snapshot=snapshot) as db:
+        with self._begun_reading(org, snapshot=snapshot) as db:
             yield db
 
     @contextlib.contextmanager
@@ -110,12 +107,21 @@ class Connections:
             with self.reading(org, snapshot=True) as db:
                 yield db
             return
-        with self._begun(org, snapshot=True) as db:
+        with self._begun_reading(org, snapshot=True) as db:
             self._current.reader = db
             try:
                 yield db
             finally:
                 self._current.reader = None
+
+    @contextlib.contextmanager
+    def on_primary(self) -> Iterator[None]:
+        """Let the primary server answer all reads of this thread inside."""
+        self._current.on_primary = True
+        try:
+            yield
+        finally:
+            self._current.on_primary = False
 
     @contextlib.contextmanager
     def writing(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
@@ -125,10 +131,9 @@ class Connections:
             if getattr(self._current, "reader", None) is not None:
                 raise StoreError(WHILE_READING)
             with self._turn(org, patience), self._begun(org, patience=patience) as db, self._entered(db):
-                db.hold()
                 yield db
             return
-        with reading_errors(self._address.shown):
+        with reading_errors(outer.shown):
             if outer.lost or outer.failed:
                 raise StoreError(ENDED)
             with outer.part():
@@ -141,14 +146,16 @@ class Connections:
         """Make one transaction of all that this thread does inside. Usually it is for one tenant."""
         if (outer := self.current) is not None:
             # The work inside binds the transaction to its tenant.
-            with reading_errors(self._address.shown), outer.part():
+            with reading_errors(outer.shown), outer.part():
                 yield
             return
         with self._turn(org, LOCK_SECONDS), self._begun() as db, self._entered(db):
             yield
 
     def close(self) -> None:
-        self._pool.close()
+        self._primary.close()
+        if self._replica is not None:
+            self._replica.close()
 
     @contextlib.contextmanager
     def _turn(self, org: str, patience: float) -> Iterator[None]:
@@ -177,76 +184,35 @@ class Connections:
             self._current.connection = None
 
     @contextlib.contextmanager
-    def _begun(
-        self, org: str | None = None, *, snapshot: bool = False, patience: float = LOCK_SECONDS
-    ) -> Iterator[PostgresConnection]:
-        begin = partial(PostgresConnection.begin, org=org, snapshot=snapshot, lock_seconds=patience)
-        db = self._begin(begin, patience=min(patience, PATIENCE))
-        try:
-            with reading_errors(self._address.shown):
-                try:
-                    yield db
-                except BaseException:
-                    if not db.lost:
-                        db.end("ROLLBACK")
-                    raise
-                self._commit(db)
-        finally:
-            # An interrupted connection may still be in its transaction, which others must not end.
-            if db.idle:
-                self._pool.give_back(db)
-            else:
-                self._pool.discard(db)
+    def _begun(self, org: str | None = None, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
+        """Begin to write for a tenant, or for tenants that are not known yet."""
 
-    def _commit(self, db: PostgresConnection) -> None:
-        if db.lost:
-            raise StoreUnreachableError(
-                f"{self._address.shown}: the connection was lost; nothing was stored, try again"
-            )
-        if db.failed:
-            # For a failed transaction, PostgreSQL answers COMMIT with a rollback and no error.
-            db.end("ROLLBACK")
-            raise StoreError(ENDED)
-        db.settle()
-        try:
-            db.end("COMMIT")
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if not db.lost:
-                raise
-            raise self._unknown("the connection was lost while it committed") from error
-        except psycopg.InternalError as error:
-            # "could not commit transaction for shard … on at least one active node"
-            if not db.distributed:
-                raise
-            raise self._unknown("a node of the cluster did not confirm the commit") from error
+        def start(db: PostgresConnection) -> None:
+            db.begin(org, lock_seconds=patience)
+            # A part of the beginning, so that a server that has become read-only is left before anything is done.
+            db.hold()
 
-    def _unknown(self, what: str) -> StoreUnreachableError:
-        return StoreUnreachableError(
-            f"{self._address.shown}: {what}; whether it was stored is not known: look before you try again"
-        )
+        db, _ = self._primary.begin(start, patience=min(patience, PATIENCE))
+        with self._primary.ending(db):
+            yield db
 
-    def _begin(self, begin: Callable[[PostgresConnection], None], *, patience: float) -> PostgresConnection:
-        """Begin a transaction on a connection. If an idle connection was lost, a new one is opened."""
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                db = self._pool.take()
-            except (StoreUnreachableError, StoreBusyError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(NAP)
-                continue
-            try:
-                with reading_errors(self._address.shown):
-                    begin(db)
-                return db
-            except StoreUnreachableError:
-                self._pool.discard(db)
-                if time.monotonic() > deadline:
-                    raise
-            except BaseException:
-                self._pool.discard(db)
-                raise
+    @contextlib.contextmanager
+    def _begun_reading(self, org: str, *, snapshot: bool) -> Iterator[PostgresConnection]:
+        replica = None if getattr(self._current, "on_primary", False) else self._replica
+        if replica is not None and (db := replica.begin(org, partial(self._mark, org))) is not None:
+            with replica.ending(db):
+                yield db
+            return
+        begin = partial(PostgresConnection.begin, org=org, snapshot=snapshot)
+        db, _ = self._primary.begin(begin, patience=PATIENCE)
+        with self._primary.ending(db):
+            yield db
+
+    def _mark(self, org: str) -> int | None:
+        """Ask the primary server for the mark of a tenant."""
+        db, mark = self._primary.begin(partial(PostgresConnection.mark, org=org), patience=PATIENCE)
+        self._primary.give_back(db)
+        return mark
 
 
 # Tenants share the connections.
@@ -266,10 +232,18 @@ class PostgresStore(PostgresSearch, Store):
 
     dialect = PostgresConnection.dialect
 
-    def __init__(self, location: str, *, create: bool = True, unbound: bool = False) -> None:
+    def __init__(
+        self, location: str, *, read_location: str | None = None, create: bool = True, unbound: bool = False
+    ) -> None:
         address = parse_address(location)
-        connections = Connections(address, first_connection(address, create=create, unbound=unbound))
-        self._join(address, connections, _Tenants(), Scope().org)
+        read_address = None if read_location is None else parse_address(read_location)
+        first = first_connection(address, create=create, unbound=unbound)
+        try:
+            replica = None if read_address is None else replica_of(first, read_address)
+        except BaseException:
+            first.close()
+            raise
+        self._join(address, Connections(address, first, replica), _Tenants(), Scope().org)
 
     def _join(self, address: Address, connections: Connections, tenants: "_Tenants", org: str) -> None:
         self.location = address.shown
@@ -317,8 +291,12 @@ class PostgresStore(PostgresSearch, Store):
             "file"
         )
 
+    def orgs(self) -> list[str]:
+        with self._connections.on_primary():
+            return super().orgs()
+
     def checks(self) -> list[Check]:
-        with self._read(self.org) as db:
+        with self._connections.on_primary(), self._read(self.org) as db:
             return health.checks(db, self._address)
 
     def repair(self) -> list[str]:

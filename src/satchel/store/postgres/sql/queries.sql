@@ -305,8 +305,9 @@ SELECT m.seq FROM memory m WHERE m.org = :org AND m.seq = ANY (:numbers::bigint[
 -- name: new_tenant
 INSERT INTO tenant (org) VALUES (:org) ON CONFLICT (org) DO NOTHING
 
+-- Locks the row until the transaction ends.
 -- name: hold_tenant
-SELECT 1 FROM tenant WHERE org = :org FOR UPDATE
+UPDATE tenant SET mark = :mark WHERE org = :org RETURNING 1
 
 -- name: uses_of
 SELECT seq, count, last_at FROM usage WHERE org = :org AND seq = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint))
