@@ -128,6 +128,9 @@ class Database(Protocol):
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> Any: ...
 
+    def memory_rows(self, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of memories with these numbers: READ_COLUMNS, uses and number."""
+
     def insert_memories(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert new memories, each with its number and its `columns`."""
 

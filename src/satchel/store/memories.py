@@ -137,8 +137,7 @@ def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
 
 def by_number(db: Database, numbers: Sequence[int]) -> dict[int, Memory]:
     """Return the memories with these numbers, by number. Numbers without a memory are left out."""
-    rows = db.execute(db.statement("memories_by_seq"), {"numbers": json_array(numbers)})
-    found = {row[-1]: memory_from_row(row) for row in rows}
+    found = {row[-1]: memory_from_row(row) for row in db.memory_rows(numbers)}
     return {number: found[number] for number in numbers if number in found}
 
 

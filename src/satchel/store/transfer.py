@@ -12,8 +12,8 @@ from satchel.model.memory import Change, Scope
 from satchel.store.contract import KINDS, Embedded, Embedding, Held, Mark, Outcome, Packet, Passage, Record, Row
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index, embedding
-from satchel.store.memories import purge, put, usage_row
-from satchel.store.rows import COLUMNS, json_array, memory_from_row, micros, read_change
+from satchel.store.memories import by_number, purge, put, usage_row
+from satchel.store.rows import COLUMNS, json_array, micros, read_change
 from satchel.store.sessions import (
     ENTRY_COLUMNS,
     ENTRY_FIELDS,
@@ -244,9 +244,8 @@ class Holdings:
     def packets(self, marks: Sequence[Mark]) -> list[Packet]:
         """Return these memories with history and passages, in the same order. Deleted ones are left out."""
         with self._read() as db:
+            memories = by_number(db, [mark.number for mark in marks])
             numbers = json_array([mark.number for mark in marks])
-            rows = db.execute(db.statement("memories_by_seq"), {"numbers": numbers}).fetchall()
-            memories = {row[-1]: memory_from_row(row) for row in rows}
             changes: dict[str, list[Change]] = defaultdict(list)
             ids = json_array([mark.id for mark in marks])
             for row in db.execute(db.statement("histories_of"), {"org": self.org, "ids": ids}):

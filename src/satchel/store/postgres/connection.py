@@ -208,6 +208,7 @@ STATEMENTS = Statements(
         # :org and not m.org, here and in every subquery: so Citus sends a statement to one node.
         "columns": f"{READ_COLUMNS}, (SELECT u.count FROM usage u WHERE u.org = %(org)s AND u.seq = m.seq), "
         "(SELECT u.last_at FROM usage u WHERE u.org = %(org)s AND u.seq = m.seq)",
+        "read_columns": READ_COLUMNS,
         "names": ", ".join(_COLUMNS),
         "sign": str(SIGN),
         # JSON escapes NUL, so the text can be decoded before it is unescaped.
@@ -464,6 +465,14 @@ class PostgresConnection:
                 self.execute(insert.of(len(some)), insert.values(some))
             else:
                 self.execute(from_json, {"rows": _as_json(some, insert.names)})
+
+    def memory_rows(self, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        values = {"numbers": list(numbers)}
+        with self.raw.pipeline():
+            rows = self.execute(self.statement("memories_by_seq"), values)
+            uses = self.execute(self.statement("uses_by_seq"), values)
+        used = {seq: (count, last) for seq, count, last in uses}
+        return [(*row[:-1], *used.get(row[-1], (None, None)), row[-1]) for row in rows]
 
     def insert_memories(self, rows: Sequence[tuple[Any, ...]]) -> None:
         named = [dict(zip(_NEW_MEMORY, row, strict=True)) for row in rows]

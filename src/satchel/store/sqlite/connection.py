@@ -25,7 +25,7 @@ from satchel.errors import (
 from satchel.model.memory import Memory
 from satchel.store.database import ROWS_AT_ONCE, Dialect, Statements, in_slices, insert_of
 from satchel.store.partial_file import partial_file
-from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
+from satchel.store.rows import COLUMNS, READ_COLUMNS, json_array, json_names, memory_row, text_key
 from satchel.store.sqlite.header import APPLICATION_ID, MAGIC, first_bytes, parse_header
 from satchel.store.sqlite.vectors import SqliteVectors, signs
 from satchel.text.terms import segment
@@ -120,6 +120,9 @@ class SqliteConnection(apsw.Connection):
         for some in in_slices(rows):
             self.execute(insert.of(len(some)), insert.values(some))
         return None
+
+    def memory_rows(self, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        return self.execute(self.statement("memories_by_seq"), {"numbers": json_array(numbers)}).fetchall()
 
     def insert_memories(self, rows: Sequence[tuple[Any, ...]]) -> None:
         for some in in_slices(rows):
