@@ -20,6 +20,7 @@ import apsw
 import msgspec
 import psycopg
 import uvicorn
+from psycopg import sql
 
 from satchel.store.locations import is_address
 
@@ -66,7 +67,10 @@ def _reader(location: str) -> Read:
     def of_server(org: str) -> Any:
         if not hasattr(local, "db"):
             local.db = psycopg.connect(location, autocommit=True)
-        return local.db.execute(ROWS.format(schema="satchel.", org="%s"), (org,)).fetchall()
+        with local.db.transaction():
+            # Without it, row-level security shows nothing.
+            local.db.execute(sql.SQL("SET LOCAL satchel.org TO {}").format(org))
+            return local.db.execute(ROWS.format(schema="satchel.", org="%s"), (org,)).fetchall()
 
     return of_server if is_address(location) else of_file
 
@@ -76,7 +80,9 @@ def _application(read: Read) -> Any:
 
     def answer(org: str) -> bytes:
         shown, size = [], 0
-        for identifier, title, text in reversed(read(org)):
+        if not (rows := read(org)):
+            raise LookupError(f"no rows of {org}")
+        for identifier, title, text in reversed(rows):
             size += len(text)
             if size > MOST_CHARACTERS:
                 break

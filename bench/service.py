@@ -22,6 +22,7 @@ import argparse
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="time of each measurement")
     parser.add_argument("--processes", default=str(os.cpu_count() or 1), metavar="N,N…")
     parser.add_argument("--threads", type=int, metavar="N", help="passed to `satchel serve`")
+    parser.add_argument(
+        "--settle", type=float, default=30.0, metavar="S", help="wait after building a store on a server"
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write a chart as SVG")
     given = parser.parse_args(arguments)
     try:
@@ -101,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for name, url in (("SQLite", None), ("PostgreSQL", given.db), ("Citus", given.citus)):
             if name == "SQLite" or url is not None:
-                with _place(name, url, given.tenants, given.each, given.large) as place:
+                with _place(name, url, given.tenants, given.each, given.large, given.settle) as place:
                     runs += _measured(place, clients, processes, given.seconds, given.threads)
     except (SatchelError, psycopg.Error, RuntimeError) as error:
         print(f"bench.service: {' '.join(str(error).split())}", file=sys.stderr)
@@ -123,7 +127,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 
 @contextmanager
-def _place(name: str, url: str | None, tenants: int, each: int, large: int) -> Iterator[Place]:
+def _place(name: str, url: str | None, tenants: int, each: int, large: int, settle: float) -> Iterator[Place]:
     sizes = {f"tenant-{number:03}": each for number in range(tenants)} | ({LARGE: large} if large else {})
     variants = [Corpus(seed=variant, words=vocabulary()) for variant in range(VARIANTS)]
     corpora = {org: variants[number % VARIANTS] for number, org in enumerate(sizes)}
@@ -135,6 +139,9 @@ def _place(name: str, url: str | None, tenants: int, each: int, large: int) -> I
             for org, size in sizes.items():
                 drafts = [satchel.Draft(**memory) for memory in corpora[org].days(size)]  # type: ignore[arg-type]
                 bag.scoped(org=org).add_many(drafts)
+        if url is not None:
+            # Autovacuum takes the processor for a while after so many writes.
+            time.sleep(settle)
         yield Place(name, location, questions)
 
 

@@ -63,9 +63,11 @@ def measure_tenants(
         print(f"  loaded in {spent:,.0f} s, {rate:,.0f} memories/s; {size / tenants / each:,.0f} bytes a memory")
         compared = _compare(shared, alone, each, queries)
         _report(compared)
-        orgs = [_org(number) for number in range(min(tenants, clients))]
-        texts = [asked.text for asked in _questions(0, each, 20)]
-        questions = dict.fromkeys(orgs, texts)
+        questions = {
+            _org(number): [asked.text for asked in _questions(number, each, 20)]
+            for number in range(min(tenants, clients))
+        }
+        orgs = list(questions)
         with satchel_service(shared, orgs) as service:
             asking = service.clients([orgs[number % len(orgs)] for number in range(clients)], questions)
             held = run_load(service, asking, seconds)
