@@ -326,6 +326,17 @@ def test_an_endpoint_embeds_what_is_stored_and_asked(location: Path | str, serve
         assert (waiting(bag), differences(bag)) == ([], [])
 
 
+def test_a_server_is_asked_nothing_more_when_another_process_has_left_it(location: Path | str, server: Server):
+    name = f"openai:tiny@{server.base}"
+    with satchel.open(location, embedder=name) as bag, satchel.open(location, embedder=name) as other:
+        bag.add("apple pie")
+        bag.search("an apple")
+        other.reembed("static")
+        seen = len(server.seen)
+        assert found(bag, "pie") == ["apple pie"]
+        assert len(server.seen) == seen
+
+
 def test_a_server_that_goes_down_and_comes_back_costs_nothing(location: Path | str, server: Server, clock: Clock):
     with open_with(location, f"openai:tiny@{server.base}", clock) as bag:
         bag.add("apple")

@@ -290,9 +290,9 @@ class Indexer:
         """Return the embedding that the store of an org records; None if it has no vectors yet.
 
         With `expected`, it may be the one that was recorded before, if this indexer has its embedder. The caller
-        makes sure when it reads the store.
+        makes sure when it reads the store. A server is not asked on such a guess.
         """
-        if expected and self.embedder is not None:
+        if expected and self.embedder is not None and not self.embedder.name.startswith("openai:"):
             known = self._expected.get(org)
             if known is not None and known.name == self.embedder.name:
                 return known
