@@ -14,7 +14,14 @@ from satchel import Draft
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall import ranking
-from satchel.store.postgres.connection import _COLUMNS, DIALECT, STATEMENTS, PostgresConnection
+from satchel.store.database import insert_of
+from satchel.store.postgres.connection import (
+    _COLUMNS,
+    DIALECT,
+    STATEMENTS,
+    PostgresConnection,
+    _insert_from_json,
+)
 from tables import each_row
 from varied import fill_varied
 
@@ -49,6 +56,16 @@ def wrong(sql: str) -> list[str]:
 @each_row("name", [name for name in STATEMENTS.named if name != OF_ALL_TENANTS])
 def test_every_named_statement_binds_the_org_of_each_table_that_it_reads(name: str) -> None:
     assert wrong(named_statements.filled(STATEMENTS, DIALECT, name, NARROW, columns=_COLUMNS)) == []
+
+
+@each_row("name", ["insert_memories", "insert_passage", "write_vector", "insert_backlog", "insert_history"])
+def test_many_rows_are_inserted_by_one_statement_and_all_but_history_as_json(name: str) -> None:
+    insert = insert_of(named_statements.filled(STATEMENTS, DIALECT, name, NARROW, columns=_COLUMNS), DIALECT)
+    assert insert is not None
+    assert insert.of(2).count("$1,") == 1
+    from_json = _insert_from_json(insert)
+    assert (from_json is None) is (name == "insert_history")
+    assert from_json is None or "VALUES" not in from_json
 
 
 def test_the_rules_know_every_table_of_the_schema(pg_rows_url: str) -> None:
